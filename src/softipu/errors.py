@@ -30,7 +30,7 @@ class Error(Exception):
         self.location = location
 
     def __str__(self) -> str:
-        where = f" (at {self.location})" if self.location else ""
+        where = f" (at {self.location})" if self.location and self.location not in self.message else ""
         return f"'{self.type}': {self.message}{where}"
 
 

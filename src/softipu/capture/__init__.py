@@ -1,1 +1,6 @@
-"""capture"""
+"""Module and sample inputs in, Step out."""
+
+from softipu.capture.capture import capture
+from softipu.capture.context import capturing, current, mark_loss
+
+__all__ = ["capture", "capturing", "current", "mark_loss"]

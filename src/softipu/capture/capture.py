@@ -1,0 +1,183 @@
+"""Runs a module's forward (and backward) once on fake tensors and keeps the ATen graph."""
+
+from typing import Any, Callable, Dict, List, Sequence, Tuple
+
+import torch
+from torch import nn
+
+from softipu.capture._torch_private import FakeTensor, FakeTensorMode, disable_torch_function, new_fake_mode, trace
+from softipu.capture.context import capturing
+from softipu.capture.leaks import refuse_leaks, values_before
+from softipu.capture.losses import final_loss
+from softipu.capture.step_rules import StepRules
+from softipu.capture.user_code import explain
+from softipu.capture.weights_in_place import replaced, unique_buffers, unique_parameters
+from softipu.errors import CaptureError, Error
+from softipu.graph import Role, Step, Value
+from softipu.graph.aliases import node_storage
+from softipu.graph.effects import written_arguments
+
+aten = torch.ops.aten
+
+
+def capture(module: nn.Module, forward: Callable[[List[torch.Tensor]], List[torch.Tensor]], inputs: Sequence[torch.Tensor], *, training: bool) -> Step:
+    """The step of one micro-batch.
+
+    Args:
+        module: holds the parameters and buffers; not changed.
+        forward: calls ``module`` on the tensors of one micro-batch and returns the output tensors.
+        inputs: one micro-batch, for shapes and dtypes only.
+        training: whether to add the backward pass, from the loss that forward marks to every parameter that it uses.
+
+    Raises:
+        CaptureError: the forward does something that an IPU cannot do; with the user's file and line.
+        Error: no loss, or several independent ones.
+    """
+    recorder = _Recorder(module, forward, training)
+    try:
+        graph_module = recorder.trace(inputs)
+    except Exception as error:
+        explained = explain(error)
+        if explained is None:
+            raise
+        raise explained from error
+    return recorder.finish(graph_module)
+
+
+class _Recorder:
+    """One capture: the fake tensors, and what became of them."""
+
+    def __init__(self, module: nn.Module, forward: Callable[[List[torch.Tensor]], List[torch.Tensor]], training: bool) -> None:
+        self.module, self.forward, self.training = module, forward, training
+        self.parameters = unique_parameters(module)
+        self.buffers = unique_buffers(module)
+        self.gradient_names: List[str] = []
+        self.n_outputs = 0
+        self.fakes: List[Tuple[Value, torch.Tensor]] = []
+
+    def trace(self, inputs: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
+        mode = new_fake_mode()
+        groups = (
+            (Role.PARAMETER, list(self.parameters.items())),
+            (Role.BUFFER, list(self.buffers.items())),
+            (Role.INPUT, [(str(i), t) for i, t in enumerate(inputs)]),
+        )
+        for role, named in groups:
+            for name, tensor in named:
+                self.fakes.append((Value(role, name, tuple(tensor.shape), tensor.dtype), _fake(mode, tensor)))
+        if self.training:
+            scale = mode.from_tensor(torch.ones(()))
+            self.fakes.append((Value(Role.LOSS_SCALE, "", (), torch.float32), scale))
+        before = values_before(self.module)
+        try:
+            graph_module = trace(self._run, mode, *[fake for _, fake in self.fakes])
+        finally:
+            leaks = before.changed()
+        refuse_leaks(leaks)
+        return graph_module
+
+    def _run(self, *traced: torch.Tensor) -> List[torch.Tensor]:
+        by_role: Dict[Role, List[torch.Tensor]] = {role: [] for role in Role}
+        for (value, _), tensor in zip(self.fakes, traced):
+            by_role[value.role].append(tensor)
+        owners = list(self.parameters.values()) + list(self.buffers.values())
+        stand_ins = by_role[Role.PARAMETER] + by_role[Role.BUFFER]
+        swap = {id(owner): stand_in for owner, stand_in in zip(owners, stand_ins)}
+        with capturing() as context:
+            with replaced(self.module, swap), StepRules(context), torch.enable_grad() if self.training else torch.no_grad():
+                outputs = self.forward(by_role[Role.INPUT])
+                self._check_registries(swap)
+            self.n_outputs = len(outputs)
+            if not self.training:
+                return list(outputs)
+            gradients = self._gradients(final_loss(context.losses), by_role[Role.PARAMETER], by_role[Role.LOSS_SCALE][0])
+        return list(outputs) + gradients
+
+    def _gradients(self, loss: torch.Tensor, parameters: List[torch.Tensor], scale: torch.Tensor) -> List[torch.Tensor]:
+        trainable = [(name, p) for name, p in zip(self.parameters, parameters) if p.requires_grad]
+        if not trainable or not loss.requires_grad:
+            raise CaptureError(
+                "The loss does not depend on any trainable parameter, so there is nothing to train. "
+                "Check for .detach(), torch.no_grad() and requires_grad=False, or use poptorch.inferenceModel."
+            )
+        seed = scale.to(loss.dtype).expand(loss.shape)
+        found = torch.autograd.grad([loss], [p for _, p in trainable], [seed], allow_unused=True)
+        kept = []
+        for (name, parameter), gradient in zip(trainable, found):
+            if gradient is not None:
+                self.gradient_names.append(name)
+                kept.append(_in_layout_of(gradient, parameter))
+        return kept
+
+    def _check_registries(self, swap: Dict[int, torch.Tensor]) -> None:
+        expected = {id(t) for t in swap.values()}
+        for prefix, submodule in self.module.named_modules():
+            for kind, registry in (("parameter", submodule._parameters), ("buffer", submodule._buffers)):
+                for name, tensor in registry.items():
+                    if tensor is not None and id(tensor) not in expected:
+                        full = f"{prefix}.{name}" if prefix else name
+                        raise Error(
+                            f"The {kind} '{full}' was bound to a new tensor inside forward; on an IPU only in-place changes of buffers persist. "
+                            f"Change it in place: self.{name}.copy_(...), self.{name} += ..."
+                        )
+
+    def finish(self, graph_module: torch.fx.GraphModule) -> Step:
+        values = [value for value, _ in self.fakes]
+        placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
+        (output,) = [n for n in graph_module.graph.nodes if n.op == "output"]
+        returned = list(output.args[0])
+        inputs = {node_storage(node): value for node, value in zip(placeholders, values)}
+        constants = {node_storage(n) for n in graph_module.graph.nodes if n.op == "get_attr"}
+        mutated = set()
+        for node in graph_module.graph.nodes:
+            for target in written_arguments(node):
+                storage = node_storage(target)
+                if storage in inputs:
+                    mutated.add(f"{inputs[storage].role.value}.{inputs[storage].name}")
+                elif storage in constants:
+                    raise CaptureError(
+                        "The step changes in place a tensor that is neither a buffer nor an input; on an IPU it is a constant of the program. "
+                        "Register it: self.register_buffer(name, tensor)."
+                    )
+        _separate_gradients(graph_module, output, self.n_outputs)
+        names = [str(i) for i in range(self.n_outputs)] + self.gradient_names
+        outputs = []
+        for i, (name, node) in enumerate(zip(names, output.args[0])):
+            fake = node.meta["val"]
+            role = Role.OUTPUT if i < self.n_outputs else Role.GRADIENT
+            outputs.append(Value(role, name, tuple(fake.shape), fake.dtype))
+        assert len(returned) == len(outputs)
+        graph_module.recompile()
+        return Step(graph_module, tuple(values), tuple(outputs), frozenset(mutated), self.training)
+
+
+def _fake(mode: FakeTensorMode, tensor: torch.Tensor) -> FakeTensor:
+    with disable_torch_function():  # a wrapped parameter must not look at the device
+        return mode.from_tensor(tensor)
+
+
+def _in_layout_of(gradient: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    if gradient.dtype != parameter.dtype:
+        gradient = gradient.to(parameter.dtype)
+    if gradient.stride() != parameter.stride() and parameter.is_contiguous():
+        return gradient.clone(memory_format=torch.contiguous_format)
+    if gradient.stride() != parameter.stride():
+        return torch.empty_like(parameter).copy_(gradient)
+    return gradient
+
+
+def _separate_gradients(graph_module: torch.fx.GraphModule, output: Any, n_outputs: int) -> None:
+    """Clones a gradient that shares memory with another returned value or an input: accumulation and update write in place."""
+    graph = graph_module.graph
+    taken = {node_storage(n) for n in graph.nodes if n.op in ("placeholder", "get_attr")}
+    returned = list(output.args[0])
+    taken.update(node_storage(n) for n in returned[:n_outputs])
+    for i in range(n_outputs, len(returned)):
+        node = returned[i]
+        if node_storage(node) in taken:
+            with graph.inserting_before(output):
+                copy = graph.call_function(aten.clone.default, (node,))
+            copy.meta["val"] = node.meta["val"].clone()
+            returned[i] = copy
+        taken.add(node_storage(returned[i]))
+    output.args = (returned,)

@@ -19,20 +19,30 @@ __all__ = [
     "DynamicOutputShapeException",
     "FakeTensor",
     "FakeTensorMode",
-    "below_autograd",
     "disable_torch_function",
     "is_traced",
     "native_function",
     "new_fake_mode",
     "raw_op",
+    "run_below_autograd",
     "trace",
     "version_of",
 ]
 
-# Runs ops beneath autograd's dispatch keys: no tape, no version of a result's history. Checked on 2.0.1 and 2.13.
-below_autograd = torch._C._AutoDispatchBelowAutograd
 # Keeps a subclass's __torch_function__ from being called again inside itself. Checked on 2.0.1 and 2.13.
 disable_torch_function = torch._C.DisableTorchFunctionSubclass
+
+
+def run_below_autograd(function: Callable[..., Any], arguments: Tuple[Any, ...]) -> Any:
+    """``function(*arguments)`` beneath autograd's dispatch keys: no tape, no history on results.
+
+    The guard holds while the object lives; 2.0.1 knows no other form. Checked on 2.0.1 and 2.13.
+    """
+    guard = torch._C._AutoDispatchBelowAutograd()
+    try:
+        return function(*arguments)
+    finally:
+        del guard
 
 
 def new_fake_mode() -> FakeTensorMode:

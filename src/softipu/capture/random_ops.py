@@ -1,5 +1,6 @@
 """Random ops as functions of (seed, own number): the same draw in any engine, in any order, on any stage."""
 
+import re
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, Tuple
 
@@ -70,24 +71,46 @@ def _add_seed_input(graph_module: GraphModule) -> Node:
 def _replace(graph_module: GraphModule, node: Node, seed: Node, number: int) -> None:
     graph = graph_module.graph
     op = overload_of(node)
-    kwargs = {k: v for k, v in node.kwargs.items() if k != "generator"}
     written = written_arguments(node)
+    args, kwargs = _all_arguments(node)
+    in_place = _is_in_place(op)
     with graph.inserting_before(node):
-        drawn = graph.call_function(seeded(op), (*node.args, seed, number), kwargs)
+        if written and not in_place:  # writes to something besides its result (rrelu_with_noise): called as it is
+            drawn = graph.call_function(call_seeded, (op, seed, number, *args), kwargs)
+        else:
+            drawn = graph.call_function(seeded(op), (*args, seed, number), kwargs)
     drawn.meta.update(node.meta)
-    if not written:
-        node.replace_all_uses_with(drawn)
-        graph.erase_node(node)
-        return
-    (target,) = written
-    if list(target.users) in ([node, drawn], [drawn, node]) and _is_fresh(target):
-        node.replace_all_uses_with(drawn)  # nobody else sees the tensor that was filled
-    else:
+    if in_place and not (set(written[0].users) == {node, drawn} and _is_fresh(written[0])):
         with graph.inserting_before(node):
-            copied = graph.call_function(aten.copy_.default, (target, drawn))
+            copied = graph.call_function(aten.copy_.default, (written[0], drawn))
         copied.meta.update(node.meta)
-        node.replace_all_uses_with(copied)
+        drawn = copied
+    node.replace_all_uses_with(drawn)  # else nobody besides saw the tensor that was filled
     graph.erase_node(node)
+
+
+def _all_arguments(node: Node) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
+    """A node's arguments with the schema's defaults filled in, without the generator."""
+    args, kwargs = [], {}
+    for i, argument in enumerate(overload_of(node)._schema.arguments):
+        if "Generator" in str(argument.type):
+            continue
+        if argument.kwarg_only:
+            if argument.name in node.kwargs:
+                kwargs[argument.name] = node.kwargs[argument.name]
+        else:
+            args.append(node.args[i] if i < len(node.args) else node.kwargs.get(argument.name, argument.default_value))
+    return tuple(args), kwargs
+
+
+def _is_in_place(op: Any) -> bool:
+    return op._schema.name.endswith("_") and op._schema.arguments[0].alias_info is not None
+
+
+def call_seeded(op: Any, seed: torch.Tensor, number: int, *args: Any, **kwargs: Any) -> Any:
+    """Calls ``op`` with its draws from (seed, number)."""
+    with drawn_from(mix(int(seed), number)):
+        return op(*args, **kwargs)
 
 
 def _is_fresh(node: Node) -> bool:
@@ -103,50 +126,39 @@ def seeded(op: Any) -> Any:
 
 def _define(op: Any) -> Any:
     schema = op._schema
-    name = schema.name.split("::")[-1]
-    overload = schema.overload_name or "default"
-    in_place = name.endswith("_") and any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments)
-    ours = f"seeded_{name.rstrip('_')}_{overload}"
-    text = str(schema)
-    inside = text[text.index("(") + 1 : text.rindex(") ->")]
-    arguments = [a.strip() for a in _split(inside) if "Generator" not in a]
-    star = arguments.index("*") if "*" in arguments else len(arguments)
-    arguments[star:star] = ["Tensor seed", "int number"]
-    # required arguments may not follow ones with defaults in a schema: give ours to be passed by position after dropping the defaults before them
-    arguments[:star] = [a.split("=")[0] for a in arguments[:star]]
-    returns = "Tensor" if in_place else text[text.rindex("->") + 2 :].strip()
-    plain = [_without_alias(a) for a in arguments]
-    if plain and plain[-1] == "*":
-        plain.pop()
-    _LIBRARY.define(f"{ours}({', '.join(plain)}) -> {_without_alias(returns)}")
-    n_positional = star
+    in_place = _is_in_place(op)
+    ours = f"seeded_{schema.name.split('::')[-1].rstrip('_')}_{schema.overload_name or 'default'}"
+    text = _without_aliases(str(schema))
+    declared = [a.strip() for a in _split(text[text.index("(") + 1 : text.rindex(") ->")])]
+    has_generator = any("Generator" in a for a in declared)
+    declared = [a for a in declared if "Generator" not in a]
+    star = declared.index("*") if "*" in declared else len(declared)
+    positional = [a.split("=")[0] for a in declared[:star]]
+    keywords = declared[star + 1 :]
+    arguments = positional + ["Tensor seed", "int number"] + (["*"] + keywords if keywords else [])
+    _LIBRARY.define(f"{ours}({', '.join(arguments)}) -> {text[text.rindex('->') + 2 :].strip()}")
+    generator = torch.Generator()
 
     def draw(*args: Any, **kwargs: Any) -> Any:
-        values, (seed, number) = args[:n_positional], args[n_positional : n_positional + 2]
-        with drawn_from(mix(int(seed), number)):
-            return op(torch.empty_like(values[0]), *values[1:], **kwargs) if in_place else op(*values, **kwargs)
+        values = list(args[:star])
+        if in_place:
+            values[0] = torch.empty_like(values[0])
+        seed = mix(int(args[star]), args[star + 1])
+        if has_generator:
+            return op(*values, generator=generator.manual_seed(seed), **kwargs)
+        with drawn_from(seed):
+            return op(*values, **kwargs)
 
     def shape(*args: Any, **kwargs: Any) -> Any:
-        values = args[:n_positional]
-        return torch.empty_like(values[0]) if in_place else op(*values, **kwargs)
+        return torch.empty_like(args[0]) if in_place else op(*args[:star], **kwargs)
 
     _LIBRARY.impl(ours, draw, "CPU")
-    if not any("Tensor" in a for a in inside.split(",")):
-        _LIBRARY.impl(ours, draw, "BackendSelect")
     _LIBRARY.impl(ours, shape, "Meta")
     return getattr(torch.ops.softipu, ours).default
 
 
-def _without_alias(text: str) -> str:
-    out, depth = "", 0
-    for i, char in enumerate(text):
-        if char == "(" and text[:i].endswith("Tensor"):
-            depth = 1
-        if not depth:
-            out += char
-        if char == ")" and depth:
-            depth = 0
-    return out
+def _without_aliases(text: str) -> str:
+    return re.sub(r"\([a-z](?: -> [*a-z])?!?\)|\([a-z]!? -> [*a-z|]+\)", "", text)
 
 
 def _split(text: str) -> Iterator[str]:

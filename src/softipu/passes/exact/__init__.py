@@ -1,0 +1,1 @@
+"""Passes that keep every bit of a step's results."""

@@ -1,0 +1,45 @@
+"""Runs passes in order and says which one broke a graph."""
+
+import time
+from dataclasses import dataclass
+from typing import List, Sequence, Tuple
+
+from softipu.errors import Error, first_line
+from softipu.graph import Step
+from softipu.passes.exact.dead_code import DeadCode
+from softipu.passes.exact.merge_views import MergeViews
+from softipu.passes.exact.remove_aliases import RemoveAliases
+from softipu.passes.graph_pass import GraphPass
+
+# Aliases first, since they hide pairs of transposes; dead code last, since the others leave some.
+EXACT: Tuple[GraphPass, ...] = (RemoveAliases(), MergeViews(), DeadCode())
+
+
+@dataclass(frozen=True)
+class PassReport:
+    """What one pass did: its name, whether it changed anything, and its time."""
+
+    name: str
+    changed: bool
+    seconds: float
+
+
+def run_passes(step: Step, passes: Sequence[GraphPass] = EXACT) -> Tuple[Step, Tuple[PassReport, ...]]:
+    """``step`` after ``passes``; the graph is checked after each.
+
+    Raises:
+        Error: a pass left an invalid graph; names it and those before it.
+    """
+    reports: List[PassReport] = []
+    for one in passes:
+        start = time.perf_counter()
+        try:
+            changed = one.run(step.graph_module)
+            if changed:
+                step.graph_module.graph.lint()
+        except Exception as error:
+            before = ", ".join(r.name for r in reports) or "none"
+            raise Error(f"The pass '{one.name}' failed (passes before it: {before}): {first_line(error)}") from error
+        reports.append(PassReport(one.name, changed, time.perf_counter() - start))
+    step.graph_module.recompile()
+    return step, tuple(reports)

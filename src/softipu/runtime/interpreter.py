@@ -1,0 +1,100 @@
+"""The interpreter engine: a graph as straight-line Python that calls ATen and frees every value after its last use."""
+
+import operator
+from typing import Any, Callable, Dict, List, Sequence, Tuple
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+from softipu.capture._torch_private import run_below_autograd
+from softipu.runtime.direct_calls import direct_call
+
+Function = Callable[..., Sequence[Any]]
+
+
+def compile_graph(graph_module: GraphModule) -> Function:
+    """A function of the graph's inputs that returns its outputs as a list.
+
+    Runs beneath autograd. Needs no warm-up; the first call costs what every call costs.
+    """
+    source, scope = generate(graph_module)
+    exec(compile(source, "<softipu interpreter>", "exec"), scope)  # noqa: S102 - our own generated code
+    body = scope["step"]
+
+    def call(*inputs: Any) -> Sequence[Any]:
+        return run_below_autograd(body, inputs)
+
+    return call
+
+
+def generate(graph_module: GraphModule) -> Tuple[str, Dict[str, Any]]:
+    """Python source of a function ``step`` and the names it needs."""
+    scope: Dict[str, Any] = {}
+    names: Dict[Node, str] = {}
+    last_use = _last_uses(graph_module)
+    lines: List[str] = []
+    parameters: List[str] = []
+
+    def text(value: Any) -> str:
+        if isinstance(value, Node):
+            return names[value]
+        if isinstance(value, (list, tuple)):
+            return "[" + ", ".join(text(v) for v in value) + "]"
+        if isinstance(value, (int, float, bool, str, type(None))) and not (isinstance(value, float) and (value != value or abs(value) == float("inf"))):
+            return repr(value)
+        name = f"k{len(scope)}"  # dtypes, devices, infinities: bound by reference
+        scope[name] = value
+        return name
+
+    for index, node in enumerate(graph_module.graph.nodes):
+        if node.op == "placeholder":
+            names[node] = f"p{len(parameters)}"
+            parameters.append(names[node])
+        elif node.op == "get_attr":
+            name = f"c{index}"
+            scope[name] = _attribute(graph_module, str(node.target))
+            names[node] = name
+        elif node.op == "call_function":
+            names[node] = f"v{index}"
+            lines.append(f"{names[node]} = {_call(node, text, scope)}")
+        elif node.op == "output":
+            lines.append(f"return {text(node.args[0])}")
+        dead = [names[n] for n in last_use.get(node, []) if names[n].startswith("v")]
+        if node.op == "call_function" and not node.users:
+            dead.append(names[node])
+        if dead and node.op != "output":
+            lines.append("del " + ", ".join(dead))
+    body = "\n    ".join(lines)
+    return f"def step({', '.join(parameters)}):\n    {body}\n", scope
+
+
+def _call(node: Node, text: Callable[[Any], str], scope: Dict[str, Any]) -> str:
+    if node.target is operator.getitem:
+        return f"{text(node.args[0])}[{text(node.args[1])}]"
+    function = direct_call(node)
+    name = f"f{len(scope)}"
+    for known, value in scope.items():
+        if value is function:
+            name = known
+            break
+    scope[name] = function
+    arguments = [text(a) for a in node.args] + [f"{k}={text(v)}" for k, v in node.kwargs.items()]
+    return f"{name}({', '.join(arguments)})"
+
+
+def _last_uses(graph_module: GraphModule) -> Dict[Node, List[Node]]:
+    user: Dict[Node, Node] = {}
+    for node in graph_module.graph.nodes:
+        map_arg((node.args, node.kwargs), lambda used, node=node: user.__setitem__(used, node))
+    found: Dict[Node, List[Node]] = {}
+    for used, node in user.items():
+        found.setdefault(node, []).append(used)
+    return found
+
+
+def _attribute(graph_module: GraphModule, target: str) -> Any:
+    value: Any = graph_module
+    for part in target.split("."):
+        value = getattr(value, part)
+    return value.clone() if isinstance(value, torch.Tensor) else value

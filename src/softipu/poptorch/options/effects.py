@@ -1,0 +1,133 @@
+"""What becomes of each option on a software IPU: honoured, accepted without effect, or in need of hardware."""
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Tuple
+
+from softipu.poptorch.log import logger
+
+if TYPE_CHECKING:
+    from softipu.poptorch.options.model_options import Options
+
+
+class OptionEffect(enum.Enum):
+    """What a software IPU makes of an option."""
+
+    HONOURED = "honoured"
+    NO_EFFECT = "accepted but without effect in software"
+    NEEDS_HARDWARE = "needs hardware"
+
+
+@dataclass(frozen=True)
+class OptionReport:
+    """One option that differs from its default.
+
+    Attributes:
+        option: the setter, as a program calls it.
+        value: the stored value.
+        effect: what becomes of it.
+        why: the reason, in a few words.
+    """
+
+    option: str
+    value: Any
+    effect: OptionEffect
+    why: str
+
+
+_HONOURED = OptionEffect.HONOURED
+_NONE = OptionEffect.NO_EFFECT
+_HARDWARE = OptionEffect.NEEDS_HARDWARE
+_MEMORY = "changes memory and speed on hardware, not values"
+
+OPTIONS: Dict[str, Tuple[str, OptionEffect, str]] = {
+    "device_iterations": ("deviceIterations", _HONOURED, "part of the host batch"),
+    "replication_factor": ("replicationFactor", _HONOURED, "part of the host batch"),
+    "input_group_size": ("inputReplicaGrouping", _HONOURED, "part of the host batch"),
+    "input_group_type": ("inputReplicaGrouping", _HONOURED, "part of the host batch"),
+    "output_mode": ("outputMode", _HONOURED, "chooses the results"),
+    "output_return_period": ("outputMode", _HONOURED, "chooses the results"),
+    "anchored_tensors": ("anchorTensor", _HONOURED, "read with getAnchoredTensor"),
+    "broadcast_buffers": ("broadcastBuffers", _HONOURED, "False gives every replica its own buffers"),
+    "random_seed": ("randomSeed", _HONOURED, "seeds host and device"),
+    "connection_type": ("connectionType", _HONOURED, "Never refuses to run"),
+    "model_name": ("modelName", _HONOURED, "names reports"),
+    "max_repeat_logs": ("maxRepeatLogs", _NONE, "the software IPU does not repeat log lines"),
+    "log_dir": ("logDir", _NONE, "the software IPU writes no log files"),
+    "sync_pattern": ("syncPattern", _NONE, "software IPUs do not wait for each other"),
+    "auto_round_num_ipus": ("autoRoundNumIPUs", _NONE, "any number of software IPUs can be had"),
+    "available_memory_proportion": ("setAvailableMemoryProportion", _NONE, _MEMORY),
+    "ipu_id": ("useIpuId", _NONE, "software IPUs have no ids"),
+    "ipu_version": ("useOfflineIpuTarget", _NONE, "one executable fits every version"),
+}
+"""Stored name of an option -> setter, effect, reason."""
+
+TRAINING: Dict[str, Tuple[str, OptionEffect, str]] = {
+    "gradient_accumulation": ("Training.gradientAccumulation", _HONOURED, "part of the host batch"),
+    "accumulation_and_replication_reduction_type": (
+        "Training.accumulationAndReplicationReductionType",
+        _HONOURED,
+        "scales the gradients",
+    ),
+    "meanAccumulationAndReplicationReductionStrategy": (
+        "Training.setMeanAccumulationAndReplicationReductionStrategy",
+        _NONE,
+        "the result differs by rounding only",
+    ),
+}
+
+POPART: Dict[str, Tuple[str, OptionEffect, str]] = {
+    "updatableNamedBuffers": ("updatableNamedBuffers", _HONOURED, "uploaded by copyNamedBuffersToDevice"),
+    "enableFloatingPointChecks": ("Precision.enableFloatingPointExceptions", _HONOURED, "results that are not finite raise"),
+    "enableStochasticRounding": (
+        "Precision.enableStochasticRounding",
+        _NONE,
+        "float16 results are rounded to nearest, which keeps them reproducible",
+    ),
+    "partialsTypeMatMuls": ("Precision.setPartialsType", _NONE, "products accumulate in the CPU's own type"),
+    "convolutionOptions": ("convolution options", _NONE, _MEMORY),
+    "automaticLossScalingSettings.enabled": ("Training.setAutomaticLossScaling", _NONE, "the loss scale stays as given"),
+    "enableStableNorm": ("enableStableNorm", _HONOURED, "norms are computed in two passes anyway"),
+    "syntheticDataMode": ("enableSyntheticData", _HONOURED, "the host's inputs are not read"),
+    "cachePath": ("enableExecutableCaching", _HONOURED, "compiled steps are kept there"),
+    "enableEngineCaching": ("enableExecutableCaching", _HONOURED, "compiled steps are kept"),
+    "instrumentWithHardwareCycleCounter": ("logCycleCount", _HARDWARE, "software IPUs have no cycle counter"),
+    "engineOptions": ("engine options and enableProfiling", _NONE, "there is no Poplar engine to profile"),
+}
+"""PopART's name -> setter, effect, reason; all other names are compiler switches without effect."""
+
+
+def report(options: "Options") -> Tuple[OptionReport, ...]:
+    """One entry for every option that differs from its default, in the order of the groups."""
+    return tuple(_entries(options))
+
+
+def _entries(options: "Options") -> Iterator[OptionReport]:
+    for name, value in options._changed().items():
+        if name == "use_model":
+            effect = _HONOURED if value else _HARDWARE
+            yield OptionReport("useIpuModel", value, effect, "this is a software IPU")
+        else:
+            setter, effect, why = OPTIONS.get(name, (name, _NONE, "unknown to the software IPU"))
+            yield OptionReport(setter, value, effect, why)
+    for name, value in options.Training._changed().items():
+        yield OptionReport(TRAINING[name][0], value, *TRAINING[name][1:])
+    for name, value in options.TensorLocations._changed().items():
+        yield OptionReport(f"TensorLocations.{name}", value, _NONE, _MEMORY)
+    for name, value in options.Distributed._changed().items():
+        yield OptionReport(f"Distributed.{name}", value, _HONOURED, "parts the dataset between processes")
+    for name, value in options._Popart._changed().items():
+        setter, effect, why = POPART.get(name, (f"_Popart.set({name!r})", _NONE, "a switch of the graph compiler"))
+        yield OptionReport(setter, value, effect, why)
+
+
+def log_ignored(options: "Options") -> None:
+    """One log line that names the options without effect; call it once for each wrapped model.
+
+    A warning when an option needs hardware, information otherwise.
+    """
+    ignored = [entry for entry in report(options) if entry.effect is not OptionEffect.HONOURED]
+    if not ignored:
+        return
+    log = logger.warning if any(entry.effect is OptionEffect.NEEDS_HARDWARE for entry in ignored) else logger.info
+    log("Options without effect on a software IPU: %s", "; ".join(f"{e.option} = {e.value!r} ({e.effect.value}: {e.why})" for e in ignored))

@@ -152,8 +152,9 @@ class _Recorder:
 
 
 def _fake(mode: FakeTensorMode, tensor: torch.Tensor) -> FakeTensor:
-    with disable_torch_function():  # a wrapped parameter must not look at the device
-        return mode.from_tensor(tensor)
+    with disable_torch_function():  # a wrapped parameter must not look at the device, and its class is not PyTorch's own
+        fake = mode.from_tensor(tensor.detach())
+        return fake.requires_grad_(tensor.requires_grad)
 
 
 def _in_layout_of(gradient: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,125 @@
+"""Parameters and buffers of a module in training: reading one on the host first brings it up to date from the device.
+
+PopTorch copies weights to the host when somebody reads them, and only then. Every use of a tensor through PyTorch's API
+passes __torch_function__, so that is where the copy happens. The tensor objects stay the same; only their class changes
+while the module is wrapped.
+"""
+
+import copy
+import weakref
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Protocol, Tuple, Type
+
+import torch
+
+from softipu.capture._torch_private import disable_torch_function
+
+_OWNER = "_softipu_owner"
+
+# Questions that no value is needed for.
+_WITHOUT_VALUES = frozenset(
+    [getattr(torch.Tensor, name).__get__ for name in ("shape", "dtype", "device", "layout", "requires_grad", "is_leaf", "grad", "grad_fn", "ndim")]
+    + [getattr(torch.Tensor, name).__set__ for name in ("requires_grad", "grad")]
+    + [getattr(torch.Tensor, name) for name in ("size", "dim", "numel", "nelement", "stride", "is_contiguous", "is_floating_point", "requires_grad_")]
+    + [torch.Tensor.__len__, torch.is_floating_point, torch.numel]
+)
+
+
+class Owner(Protocol):
+    """An executor that may hold newer weights than the host."""
+
+    def copyWeightsToHostIfNeeded(self) -> bool: ...
+
+
+class _Synchronised:
+    """What wrapped parameters and buffers have in common."""
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Iterable[Type[Any]], args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
+        if func not in _WITHOUT_VALUES:
+            for tensor in _wrapped_in(args, kwargs):
+                bring_up_to_date(tensor)
+        with disable_torch_function():
+            return func(*args, **(kwargs or {}))
+
+    def __deepcopy__(self, memo: Dict[int, Any]) -> Any:
+        known = memo.get(id(self))
+        if known is None:
+            known = memo[id(self)] = copy.deepcopy(_plain_twin(self), memo)
+        return known
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _plain_twin(self).__reduce_ex__(protocol)
+
+
+class WrappedParameter(_Synchronised, torch.nn.Parameter):
+    """A parameter whose newest value may be on a device."""
+
+
+class WrappedBuffer(_Synchronised, torch.Tensor):
+    """A buffer whose newest value may be on a device."""
+
+
+_WRAPPED: Dict[type, type] = {torch.nn.Parameter: WrappedParameter, torch.Tensor: WrappedBuffer}
+_PLAIN = {wrapped: plain for plain, wrapped in _WRAPPED.items()}
+
+
+def wrap(tensors: Iterable[torch.Tensor], owner: Owner) -> List[torch.Tensor]:
+    """Makes reads of ``tensors`` ask ``owner`` first; tensors of other classes than Parameter and Tensor stay as they are."""
+    reference = weakref.ref(owner)
+    done = []
+    for tensor in tensors:
+        wrapped = _WRAPPED.get(type(tensor))
+        if wrapped is not None:
+            tensor.__class__ = wrapped
+            tensor.__dict__[_OWNER] = reference
+            done.append(tensor)
+    return done
+
+
+def unwrap(tensors: Iterable[torch.Tensor]) -> None:
+    """Gives wrapped tensors their own class back."""
+    for tensor in tensors:
+        plain = _PLAIN.get(type(tensor))
+        if plain is not None:
+            tensor.__dict__.pop(_OWNER, None)
+            tensor.__class__ = plain
+
+
+def owner_of(tensor: torch.Tensor) -> Optional[Owner]:
+    """The executor that a wrapped tensor belongs to, or None."""
+    reference = tensor.__dict__.get(_OWNER) if type(tensor) in _PLAIN else None
+    return reference() if reference is not None else None
+
+
+def bring_up_to_date(tensor: torch.Tensor) -> None:
+    """Copies the owner's weights to the host if they are newer."""
+    owner = owner_of(tensor)
+    if owner is not None:
+        owner.copyWeightsToHostIfNeeded()
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """A plain tensor of the same memory, without looking at the device."""
+    with disable_torch_function(), torch.no_grad():
+        return tensor.detach()
+
+
+def _plain_twin(tensor: Any) -> torch.Tensor:
+    bring_up_to_date(tensor)
+    twin = plain(tensor)
+    if isinstance(tensor, torch.nn.Parameter):
+        with disable_torch_function():
+            twin = torch.nn.Parameter(twin, requires_grad=tensor.requires_grad)
+    return twin
+
+
+def _wrapped_in(*values: Any) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, _Synchronised):
+            yield value  # type: ignore[misc]
+        elif isinstance(value, (list, tuple)):
+            yield from _wrapped_in(*value)
+        elif isinstance(value, dict):
+            yield from _wrapped_in(*value.values())

@@ -60,7 +60,8 @@ def setLogLevel(level: Union[str, int]) -> None:
     if isinstance(level, int) and not isinstance(level, bool) and 0 <= level < len(NUMBERED_LEVELS):
         name = NUMBERED_LEVELS[level]
     if name not in LEVELS:
-        raise ValueError(f"Unknown log level: {level!r}. Valid values are {', '.join(sorted(LEVELS))}, or the numbers 0 (TRACE) to 4 (ERR).")
+        names = ", ".join(sorted(LEVELS))
+        raise ValueError(f"Unknown log level: {level!r}. Valid values are {names}, or the numbers 0 (TRACE) to 4 (ERR).")
     logger.setLevel(LEVELS[name])
 
 

@@ -54,6 +54,18 @@ def flatten_call(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str,
     return tensors, FlatCall(tuple(names), tuple(spec for _, spec in positional), {n: spec for n, (_, spec) in named.items()}, kinds)
 
 
+def unflatten_call(call: FlatCall, tensors: Sequence[Any]) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
+    """The positional and named arguments of a call, around other tensors."""
+    remaining = iter(tensors)
+    return tuple(spec.build(remaining) for spec in call.positional), {name: spec.build(remaining) for name, spec in call.named.items()}
+
+
+def tensor_names(call: FlatCall) -> Sequence[str]:
+    """A name for each tensor of a call, for messages."""
+    named = [*zip(call.names, call.positional), *call.named.items()]
+    return [name if spec.n_tensors == 1 else f"{name}[{i}]" for name, spec in named for i in range(spec.n_tensors)]
+
+
 def check_same_inputs(compiled: FlatCall, given: FlatCall) -> None:
     """Compare a call with the one that the model was compiled for.
 

@@ -49,6 +49,9 @@ class _Synchronised:
             known = memo[id(self)] = copy.deepcopy(_plain_twin(self), memo)
         return known
 
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return repr(_plain_twin(self))
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _plain_twin(self).__reduce_ex__(protocol)
 

@@ -58,10 +58,14 @@ def generate(graph_module: GraphModule) -> Tuple[str, Dict[str, Any]]:
         elif node.op == "call_function":
             names[node] = f"v{index}"
             lines.append(f"{names[node]} = {_call(node, text, scope)}")
+        elif node.op == "call_method":
+            names[node] = f"v{index}"
+            rest = ", ".join([text(a) for a in node.args[1:]] + [f"{k}={text(v)}" for k, v in node.kwargs.items()])
+            lines.append(f"{names[node]} = {text(node.args[0])}.{node.target}({rest})")
         elif node.op == "output":
             lines.append(f"return {text(node.args[0])}")
         dead = [names[n] for n in last_use.get(node, []) if names[n].startswith("v")]
-        if node.op == "call_function" and not node.users:
+        if node.op in ("call_function", "call_method") and not node.users:
             dead.append(names[node])
         if dead and node.op != "output":
             lines.append("del " + ", ".join(dead))

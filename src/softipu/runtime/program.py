@@ -47,16 +47,23 @@ class Program:
     ) -> None:
         self.step, self.shape, self.rule, self.memory = step, shape, rule, memory
         self._micro_step = engine(step.graph_module)
-        self._update = engine(update.graph_module) if update else None
-        self._update_inputs = update.inputs if update else ()
         self._shared = _shared_outputs(step)
         self._n_outputs = len(self._shared)
         self._random = step.n_random_ops > 0
         self._seed = torch.zeros((), dtype=torch.int64)
         self._head = [self._head_of(replica) for replica in range(shape.n_replicas)]
         self._gradients = step.named_outputs(Role.GRADIENT)
-        self._fixed_update_inputs = [self._fixed(role, name) for role, name in self._update_inputs]
-        self._gradient_slots = [(i, self._gradients.index(n)) for i, (role, n) in enumerate(self._update_inputs) if role == "gradient"]
+        self._engine = engine
+        self.set_update(update)
+
+    def set_update(self, update: Optional[UpdateProgram]) -> None:
+        """Runs ``update`` after each iteration from now on, on the optimizer state that ``memory`` has now."""
+        self._update = self._engine(update.graph_module) if update else None
+        self._update_inputs = update.inputs if update else ()
+        fixed = {"parameter": self.memory.parameters, "state": self.memory.optimizer_state}
+        self._fixed_update_inputs: List[Any] = [fixed.get(role, {}).get(name) for role, name in self._update_inputs]
+        self._gradient_slots = [(i, self._gradients.index(name)) for i, (role, name) in enumerate(self._update_inputs) if role == "gradient"]
+        self._hyper_slots = [i for i, (role, _) in enumerate(self._update_inputs) if role == "hyper"]
 
     def run(self, inputs: Sequence[torch.Tensor], hyper: Sequence[float] = (), loss_scale: float = 1.0) -> List[torch.Tensor]:
         """One call of the host: every micro-batch, one update per device iteration.
@@ -100,19 +107,14 @@ class Program:
         values = list(self._fixed_update_inputs)
         for position, index in self._gradient_slots:
             values[position] = gradients[index]
-        remaining = iter(hyper)
-        for position, (role, _) in enumerate(self._update_inputs):
-            if role == "hyper":
-                values[position] = next(remaining)
+        for position, value in zip(self._hyper_slots, hyper):
+            values[position] = value
         self._update(*values)
 
     def _head_of(self, replica: int) -> List[torch.Tensor]:
         buffers = self.memory.buffers_of(replica)
         by_role: Dict[Role, Dict[str, torch.Tensor]] = {Role.PARAMETER: self.memory.parameters, Role.BUFFER: buffers}
         return [by_role[v.role][v.name] for v in self.step.inputs if v.role in by_role]
-
-    def _fixed(self, role: str, name: str) -> Any:
-        return {"parameter": self.memory.parameters, "state": self.memory.optimizer_state}.get(role, {}).get(name)
 
 
 def _shared_outputs(step: Step) -> List[bool]:

@@ -1,0 +1,113 @@
+"""From a module and its first inputs to a program: capture, passes, device memory."""
+
+from dataclasses import dataclass
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
+
+import torch
+from torch import nn
+
+from softipu.capture import capture
+from softipu.capture._torch_private import FakeTensor
+from softipu.capture.random_ops import seed_random_ops
+from softipu.errors import Error
+from softipu.graph import Role, Step
+from softipu.passes import run_passes
+from softipu.poptorch.enums import CommGroupType, OutputMode
+from softipu.poptorch.input_mismatch import FlatCall, unflatten_call
+from softipu.poptorch.options import Options
+from softipu.poptorch.structure import flatten, unflatten
+from softipu.runtime import BatchShape, OutputRule, Returned
+
+_RETURNED = {
+    OutputMode.Final: Returned.FINAL,
+    OutputMode.EveryN: Returned.EVERY_N,
+    OutputMode.All: Returned.ALL,
+    OutputMode.Sum: Returned.SUM,
+}
+# Layers whose statistics may differ between replicas without Options.broadcastBuffers(False).
+_NORMALISATIONS = (nn.modules.batchnorm._NormBase,)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The structure that a module returns: tensors come from the device or are constants of the host."""
+
+    spec: Any
+    constants: Mapping[int, torch.Tensor]
+    n_tensors: int
+
+    def build(self, from_device: Sequence[torch.Tensor]) -> Any:
+        """The module's own structure around the device's tensors."""
+        remaining = iter(from_device)
+        return unflatten(self.spec, [self.constants[i] if i in self.constants else next(remaining) for i in range(self.n_tensors)])
+
+
+def batch_shape(options: Options, *, training: bool) -> BatchShape:
+    """How options cut a host batch."""
+    return BatchShape(
+        n_iterations=options.device_iterations,
+        n_accumulated=options.Training.gradient_accumulation if training else 1,
+        n_replicas=options.replication_factor,
+        input_group_size=options.input_group_size,
+        orthogonal_groups=options.input_group_type == CommGroupType.Orthogonal,
+    )
+
+
+def output_rule(options: Options, shape: BatchShape) -> OutputRule:
+    """Which results come back.
+
+    Raises:
+        Error: EveryN with a period that does not divide the device iterations.
+    """
+    mode = OutputMode(options.output_mode)
+    period = options.output_return_period
+    if mode is OutputMode.EveryN and (period > shape.n_iterations or shape.n_iterations % period):
+        raise Error(
+            f"outputMode(EveryN) has period {period}, which must divide deviceIterations({shape.n_iterations}) and be at most as large. "
+            "Change one of the two."
+        )
+    return OutputRule(_RETURNED[mode], period if mode is OutputMode.EveryN else 1)
+
+
+def compile_step(module: nn.Module, call: FlatCall, micro: Sequence[torch.Tensor], *, training: bool) -> Tuple[Step, Outputs]:
+    """The step of ``module`` for micro-batches shaped like ``micro``, the tensors of ``call``, after all passes."""
+    found: List[Outputs] = []
+
+    def forward(tensors: List[torch.Tensor]) -> List[torch.Tensor]:
+        args, kwargs = unflatten_call(call, tensors)
+        results, out_spec = flatten(module(*args, **kwargs))
+        constants = {i: t for i, t in enumerate(results) if not isinstance(t, FakeTensor)}
+        found.append(Outputs(out_spec, constants, len(results)))
+        return [t for i, t in enumerate(results) if i not in constants]
+
+    step = seed_random_ops(capture(module, forward, micro, training=training))
+    step, _ = run_passes(step)
+    return step, found[-1]
+
+
+def n_buffer_copies(module: nn.Module, step: Step, options: Options) -> int:
+    """How many copies of the buffers the device needs: one per replica if the step writes any.
+
+    Raises:
+        Error: with several replicas, a buffer outside normalisation layers is written and Options.broadcastBuffers is on.
+    """
+    written = [name for name in step.named_inputs(Role.BUFFER) if step.mutates(Role.BUFFER, name)]
+    if options.replication_factor == 1 or not written:
+        return 1
+    exempt = _normalisation_buffers(module)
+    shared = [name for name in written if name not in exempt]
+    if shared and options.broadcast_buffers:
+        raise Error(
+            f"The buffers {', '.join(shared)} are changed by the step while replicationFactor is {options.replication_factor}, so replicas would disagree. "
+            "Call Options.broadcastBuffers(False) to let every replica keep its own, or use one replica."
+        )
+    return options.replication_factor
+
+
+def _normalisation_buffers(module: nn.Module) -> Dict[str, bool]:
+    return {
+        f"{prefix}.{name}" if prefix else name: True
+        for prefix, submodule in module.named_modules()
+        if isinstance(submodule, _NORMALISATIONS)
+        for name in submodule._buffers
+    }

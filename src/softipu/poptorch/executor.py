@@ -1,0 +1,425 @@
+"""trainingModel, inferenceModel and the executor that they return."""
+
+import datetime
+import time
+import weakref
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import nn
+
+from softipu.errors import Error
+from softipu.graph import Role, Step
+from softipu.poptorch import compile_hooks, host_inputs, wrapped_weights
+from softipu.poptorch.arguments import bind
+from softipu.poptorch.compilation import Outputs, batch_shape, compile_step, n_buffer_copies, output_rule
+from softipu.poptorch.device_optimizer import DeviceOptimizer
+from softipu.poptorch.enums import ConnectionType, OutputMode
+from softipu.poptorch.input_mismatch import FlatCall, check_same_inputs, flatten_call, tensor_names
+from softipu.poptorch.latency import CallTimes
+from softipu.poptorch.log import logger
+from softipu.poptorch.options import Options, log_ignored
+from softipu.runtime import DeviceMemory, Program
+
+_NOT_COMPILED = "Model has not been compiled or has been destroyed. Call it once, or compile(*inputs), first."
+_DEFAULT_SEED = 42  # of a device that no Options.randomSeed was given
+# Modules that a training executor holds, so that none is wrapped twice.
+_in_training: "weakref.WeakKeyDictionary[nn.Module, weakref.ref[PoplarExecutor]]" = weakref.WeakKeyDictionary()
+
+
+class PoplarExecutor:
+    """A module on an IPU. Calling it runs a whole host batch; the first call compiles.
+
+    The module's own parameter objects stay where they are: the host's copy. The device has a second one.
+    Training makes the host's copy stale; reading a parameter brings it up to date.
+
+    Attributes:
+        model: the module as it was given.
+        options: the executor's own, frozen copy.
+    """
+
+    def __init__(self, module: nn.Module, options: Optional[Options], *, training: bool, optimizer: Optional[torch.optim.Optimizer] = None) -> None:
+        if options is not None and not isinstance(options, Options):
+            raise Error(f"Expected a poptorch.Options for options, given a {type(options).__name__}: {options!r}.")
+        given = options if options is not None else Options()
+        given._freeze()
+        self._options = given.clone()
+        if self._options.defaultOutputMode():
+            self._options.outputMode(OutputMode.Final if training else OutputMode.All)
+        self._options._freeze()
+        self._module: Optional[nn.Module] = module
+        self._training = training
+        self._shape = batch_shape(self._options, training=training)
+        if not training and self._options.Training.gradient_accumulation != 1:
+            raise Error(
+                f"inferenceModel needs Options.Training.gradientAccumulation(1), given {self._options.Training.gradient_accumulation}. "
+                "Make options of their own for inference; with a PipelinedExecution use deviceIterations instead to fill the pipeline."
+            )
+        self._optimizer: Optional[DeviceOptimizer] = None
+        if training:
+            chosen = optimizer if optimizer is not None else _default_optimizer(module)
+            self._optimizer = DeviceOptimizer(chosen, dict(module.named_parameters()), self._options, self._shape)
+        self._program: Optional[Program] = None
+        self._attached = False
+        self._host_is_stale = False
+        self._generation = 0  # of the weights on the device; others compare it to know whether theirs are older
+        self._seen: Dict[int, int] = {}  # generations of the training executors whose weights this one has
+        self._compilation_time: Optional[datetime.timedelta] = None
+        self._times = CallTimes()
+        self._saved_state: Optional[Dict[str, torch.Tensor]] = None
+        self._rng: Optional[List[int]] = None
+        self._wrapped: List[torch.Tensor] = []
+        if training:
+            _in_training[module] = weakref.ref(self)
+            self._wrapped = wrapped_weights.wrap([*module.parameters(), *module.buffers()], self)
+        log_ignored(self._options)
+
+    # What the program is
+
+    @property
+    def model(self) -> nn.Module:
+        """The module as it was given."""
+        return self._user_module()
+
+    @property
+    def options(self) -> Options:
+        """The executor's own options, frozen."""
+        return self._options
+
+    @property
+    def step(self) -> Step:
+        """The captured step. Error: not compiled."""
+        return self._running().step
+
+    def isCompiled(self) -> bool:
+        """Whether there is a program; False again after destroy()."""
+        return self._program is not None
+
+    def isAttachedToDevice(self) -> bool:
+        """Whether the program holds a device."""
+        return self._attached
+
+    # Compiling and running
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compiles for inputs of the full host batch size, without running.
+
+        Raises:
+            Error, AssertionError: as a call does.
+        """
+        if self.isCompiled():
+            logger.warning("Calling compile on an already compiled model has no effect. Call destroy() first to compile anew.")
+            return
+        self._compile(*self._flatten(args, kwargs))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs one host batch: device iterations x accumulation x replicas micro-batches.
+
+        Returns:
+            What forward returns, with the rows of the micro-batches that the output mode keeps.
+
+        Raises:
+            Error: inputs other than those compiled for, or something that an IPU cannot do.
+            AssertionError: rows that do not divide, wrong arguments, or an offline target.
+        """
+        given, call = self._flatten(args, kwargs)
+        if not self.isCompiled():
+            self._compile(given, call)
+        else:
+            check_same_inputs(self._call, call)
+        assert self._options.connection_type != ConnectionType.Never, (
+            "Trying to run a model on an offline device (ConnectionType.Never): it can be compiled and saved, but not run. "
+            "Use ConnectionType.Always or OnDemand."
+        )
+        if not self._attached:
+            self.attachToDevice()
+        if not self._training:
+            self._take_newer_weights()
+        return self._run(given)
+
+    def _flatten(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[Sequence[torch.Tensor], FlatCall]:
+        bound = bind(self._user_module(), args, kwargs)
+        return flatten_call(bound.names, bound.args, bound.kwargs)
+
+    def _run(self, given: Sequence[torch.Tensor]) -> Any:
+        program = self._running()
+        self._times.start()
+        used = [host_inputs.on_device(t) for t in given]
+        self._times.input_complete()
+        if self._optimizer is not None:
+            results = program.run(used, self._optimizer.hyper(), self._optimizer.loss_scale)
+            self._host_is_stale = True
+            self._generation += 1
+        else:
+            results = program.run(used)
+        self._times.output_start()
+        host_inputs.write_back(self._changed_inputs, given, used)
+        outputs = host_inputs.on_host(results, self._output_dtypes)
+        self._times.stop()
+        return self._outputs.build(outputs)
+
+    def _compile(self, given: Sequence[torch.Tensor], call: FlatCall) -> None:
+        module = self._user_module()
+        names = tensor_names(call)
+        used = [host_inputs.on_device(t) for t in given]
+        micro = host_inputs.micro_batch(used, names, self._shape)
+        rule = output_rule(self._options, self._shape)
+        host_inputs.warn_about(names, given)
+        compile_hooks.run_before()
+        start = time.perf_counter()
+        self._bring_host_up_to_date(module)
+        step, outputs = compile_step(module, call, micro, training=self._training)
+        n_copies = n_buffer_copies(module, step, self._options)
+        parameters, buffers = _plain(module.named_parameters()), _plain(module.named_buffers())
+        memory = DeviceMemory.upload(parameters, buffers, n_copies, self._seed())
+        update = None
+        if self._optimizer is not None:
+            self._optimizer.build({n: memory.parameters[n] for n in step.named_outputs(Role.GRADIENT)})
+            memory.optimizer_state = self._optimizer.first_state(memory.parameters, self._saved_state)
+            update = self._optimizer.program()
+        self._program = Program(step, update, self._shape, rule, memory)
+        self._call, self._outputs = call, outputs
+        self._output_dtypes = [v.dtype for v in step.outputs if v.role is Role.OUTPUT]
+        self._changed_inputs = [i for i in range(len(given)) if step.mutates(Role.INPUT, str(i))]
+        self._compilation_time = datetime.timedelta(seconds=time.perf_counter() - start)
+        self._attached = self._options.connection_type == ConnectionType.Always
+        self._host_is_stale = False
+        self._note_generations(module)
+        compile_hooks.run_after()
+
+    # Weights
+
+    def copyWeightsToHost(self) -> None:
+        """Device to host: every parameter and buffer. Error: not compiled."""
+        memory = self._running().memory
+        module = self._user_module()
+        self._host_is_stale = False
+        memory.read(_plain(module.named_parameters()), _plain(module.named_buffers()))
+
+    def copyWeightsToHostIfNeeded(self) -> bool:
+        """Copies only if the device has newer weights; returns whether it did."""
+        if not self._host_is_stale or not self._attached:
+            return False
+        self.copyWeightsToHost()
+        return True
+
+    def copyWeightsToDevice(self) -> None:
+        """Host to device: every parameter and buffer, as the host has them now. Error: not compiled."""
+        memory = self._running().memory
+        module = self._user_module()
+        self._host_is_stale = False
+        self._generation += 1
+        memory.write(_plain(module.named_parameters()), _plain(module.named_buffers()))
+
+    def copyNamedBuffersToDevice(self) -> None:
+        """Uploads the buffers named by Options.updatableNamedBuffers only. Error: not compiled, or none were named."""
+        memory = self._running().memory
+        wanted = self._options._Popart.options.get("updatableNamedBuffers") or []
+        if not wanted:
+            raise Error("copyNamedBuffersToDevice needs Options.updatableNamedBuffers([...]) to say which buffers.")
+        buffers = _plain(self._user_module().named_buffers())
+        memory.write({}, {name: buffers[name] for name in wanted})
+
+    def load_state_dict(self, state_dict: Dict[str, Any], strict: bool = True) -> Any:
+        """Loads into the module, then onto the device if attached; returns torch's report of the keys."""
+        report = self._user_module().load_state_dict(state_dict, strict=strict)
+        if self._attached:
+            self.copyWeightsToDevice()
+        return report
+
+    def _take_newer_weights(self) -> None:
+        module = self._user_module()
+        stale = False
+        for owner in _owners(module):
+            owner.copyWeightsToHostIfNeeded()
+            stale = stale or self._seen.get(id(owner)) != owner._generation
+        if stale:
+            self.copyWeightsToDevice()
+            self._note_generations(module)
+
+    def _bring_host_up_to_date(self, module: nn.Module) -> None:
+        for owner in _owners(module):
+            owner.copyWeightsToHostIfNeeded()
+
+    def _note_generations(self, module: nn.Module) -> None:
+        self._seen = {id(owner): owner._generation for owner in _owners(module)}
+
+    # The optimizer
+
+    def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Takes the numbers that ``optimizer`` has now; they hold from the next call on. Momenta stay if the rule does.
+
+        Raises:
+            AssertionError, ValueError: an optimizer that the device has no rule for.
+        """
+        if self._optimizer is None:
+            raise Error("setOptimizer is for training models; this one was made by inferenceModel.")
+        must_build = self._optimizer.take(optimizer)
+        if must_build and self._program is not None:
+            program = self._program
+            old = program.memory.optimizer_state
+            self._optimizer.build({n: program.memory.parameters[n] for n in program.step.named_outputs(Role.GRADIENT)})
+            program.memory.optimizer_state = self._optimizer.first_state(program.memory.parameters, old)
+            program.set_update(self._optimizer.program())
+
+    # The device
+
+    def detachFromDevice(self) -> None:
+        """Lets the device go, after weights and random state were copied to the host. Error: not compiled, or not attached."""
+        self._running()
+        if not self._attached:
+            raise Error("Device is not attached, so it cannot be detached.")
+        if self._training:
+            self.copyWeightsToHostIfNeeded()
+        self._attached = False
+
+    def attachToDevice(self) -> None:
+        """Takes a device and uploads the weights. Error: not compiled, or attached already. AssertionError: an offline target."""
+        self._running()
+        assert self._options.connection_type != ConnectionType.Never, "Trying to attach to an offline device (ConnectionType.Never)."
+        if self._attached:
+            raise Error("Device is already attached.")
+        self._attached = True
+        self.copyWeightsToDevice()
+
+    def destroy(self) -> None:
+        """Frees the program; a training executor first copies its weights to the host and unwraps the module."""
+        if self._module is None:
+            raise Error("This model was never wrapped, or has been destroyed already.")
+        if self._training:
+            if self._attached:
+                self.copyWeightsToHostIfNeeded()
+            wrapped_weights.unwrap(self._wrapped)
+            self._wrapped = []
+            _in_training.pop(self._module, None)
+        self._program = None
+        self._attached = False
+        self._host_is_stale = False
+
+    @property
+    def rng_state(self) -> List[int]:
+        """[seed, micro-steps drawn so far]; setting it replays the device's random numbers from there. Error: not compiled."""
+        stream = self._running().memory.stream
+        return [stream.seed, stream.n_drawn] if self._running().step.n_random_ops else [0, 0]
+
+    @rng_state.setter
+    def rng_state(self, state: List[int]) -> None:
+        stream = self._running().memory.stream
+        stream.seed, stream.n_drawn = int(state[0]), int(state[1])
+
+    def compilationTime(self) -> datetime.timedelta:
+        """Wall time of the compilation. Error: not compiled, or Options.showCompilationProgressBar is off."""
+        self._running()
+        if not self._options._show_compilation_progress_bar:
+            raise Error("compilationTime needs Options.showCompilationProgressBar().")
+        assert self._compilation_time is not None
+        return self._compilation_time
+
+    def getPerfCounters(self) -> Dict[str, List[List[float]]]:
+        """Time stamps of the last call: input, input_complete, output, output_complete."""
+        n_inputs = len(self._call.kinds) if self.isCompiled() else 0
+        n_outputs = len(self._output_dtypes) if self.isCompiled() else 0
+        return self._times.counters(n_inputs, n_outputs, self._shape.n_micro_batches)
+
+    def getLatency(self) -> Tuple[float, float, float]:
+        """(min, max, average) seconds from the first input to the last output."""
+        return self._times.latency("input", "output_complete")
+
+    def getHostIpuLatency(self) -> Tuple[float, float, float]:
+        """(min, max, average) seconds of the transfer to the device."""
+        return self._times.latency("input", "input_complete")
+
+    def getComputeLatency(self) -> Tuple[float, float, float]:
+        """(min, max, average) seconds of the computation."""
+        return self._times.latency("input_complete", "output")
+
+    def getIpuHostLatency(self) -> Tuple[float, float, float]:
+        """(min, max, average) seconds of the transfer back."""
+        return self._times.latency("output", "output_complete")
+
+    def cycleCount(self) -> int:
+        """Cycles of the last run; only hardware counts them."""
+        raise Error("Cycle count logging is only supported on actual IPU hardware.")
+
+    # The module behind it
+
+    def __getattr__(self, name: str) -> Any:
+        module = self.__dict__.get("_module")
+        if module is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}' (and no module to forward it to)")
+        return getattr(module, name)
+
+    def _user_module(self) -> nn.Module:
+        if self._module is None:
+            raise Error(_NOT_COMPILED)
+        return self._module
+
+    def _running(self) -> Program:
+        if self._program is None:
+            raise Error(_NOT_COMPILED)
+        return self._program
+
+    def _seed(self) -> int:
+        return int(self._options.random_seed) if self._options.exists("random_seed") else _DEFAULT_SEED
+
+    _outputs: Outputs
+    _call: FlatCall
+    _output_dtypes: List[torch.dtype]
+    _changed_inputs: List[int]
+
+
+def trainingModel(
+    model: Union[nn.Module, PoplarExecutor], options: Optional[Options] = None, optimizer: Optional[torch.optim.Optimizer] = None
+) -> PoplarExecutor:
+    """A module whose calls do forward, backward and update for a whole host batch.
+
+    Args:
+        model: computes its own loss inside forward.
+        options: frozen by this; default Options().
+        optimizer: default SGD with a learning rate of 0.01.
+
+    Raises:
+        RuntimeError: the module is wrapped by another trainingModel.
+        Error: options of a wrong type.
+        AssertionError, ValueError: an optimizer that the device has no rule for.
+    """
+    module = unwrapped(model)
+    other = _in_training.get(module)
+    if other is not None and other() is not None:
+        raise RuntimeError(
+            f"The {type(module).__name__} has already been wrapped by poptorch.trainingModel(). Call destroy() on that executor before wrapping it again."
+        )
+    return PoplarExecutor(module, options, training=True, optimizer=optimizer)
+
+
+def inferenceModel(model: Union[nn.Module, PoplarExecutor], options: Optional[Options] = None) -> PoplarExecutor:
+    """A module whose calls run forward for a whole host batch, in the module's own train or eval mode.
+
+    If its parameters are in training too, newer weights are taken over before each run.
+
+    Raises:
+        Error: options of a wrong type, or with gradient accumulation.
+    """
+    return PoplarExecutor(unwrapped(model), options, training=False)
+
+
+def unwrapped(model: Union[nn.Module, PoplarExecutor]) -> nn.Module:
+    """The module behind an executor, or the module itself."""
+    return model.model if isinstance(model, PoplarExecutor) else model
+
+
+def _default_optimizer(module: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(module.parameters(), lr=0.01)
+
+
+def _owners(module: nn.Module) -> List[PoplarExecutor]:
+    found: List[PoplarExecutor] = []
+    for tensor in [*module.parameters(), *module.buffers()]:
+        owner = wrapped_weights.owner_of(tensor)
+        if isinstance(owner, PoplarExecutor) and owner not in found:
+            found.append(owner)
+    return found
+
+
+def _plain(named: Any) -> Dict[str, torch.Tensor]:
+    return {name: wrapped_weights.plain(tensor) for name, tensor in named}

@@ -1,0 +1,37 @@
+"""Time stamps of the last call, as PopTorch's performance counters give them."""
+
+import time
+from typing import Dict, List, Tuple
+
+EVENTS = ("input", "input_complete", "output", "output_complete")
+
+
+class CallTimes:
+    """When the last call took its inputs, computed and returned; seconds of a monotonic clock."""
+
+    def __init__(self) -> None:
+        self._stamps: Dict[str, float] = {}
+
+    def start(self) -> None:
+        self._stamps = {"input": time.perf_counter()}
+
+    def input_complete(self) -> None:
+        self._stamps["input_complete"] = time.perf_counter()
+
+    def output_start(self) -> None:
+        self._stamps["output"] = time.perf_counter()
+
+    def stop(self) -> None:
+        self._stamps["output_complete"] = time.perf_counter()
+
+    def counters(self, n_inputs: int, n_outputs: int, n_micro_batches: int) -> Dict[str, List[List[float]]]:
+        """One list per tensor, one stamp per micro-batch; software moves a whole host batch at once, so the stamps of a call are equal."""
+        n_tensors = {"input": n_inputs, "input_complete": n_inputs, "output": n_outputs, "output_complete": n_outputs}
+        if not self._stamps:
+            return {event: [[]] for event in EVENTS}
+        return {event: [[self._stamps[event]] * n_micro_batches for _ in range(n_tensors[event])] for event in EVENTS}
+
+    def latency(self, first: str, last: str) -> Tuple[float, float, float]:
+        """(min, max, average) seconds from ``first`` to ``last``; zeros before the first call."""
+        seconds = self._stamps[last] - self._stamps[first] if self._stamps else 0.0
+        return (seconds, seconds, seconds)

@@ -9,7 +9,7 @@ The two differ only in ``GroupSpec.decoupled``.
 """
 
 import operator
-from typing import Tuple
+from typing import List, Tuple
 
 import torch
 from torch.fx import Node
@@ -57,13 +57,19 @@ def _fused(tape: Tape, spec: OptimizerSpec, flags: GroupSpec, group: Group) -> N
         tape.call(aten._foreach_mul_.Scalar, w, tape.call(operator.sub, 1.0, decay))
     elif flags.weight_decay:
         tape.call(aten._foreach_add_.List, g, w, alpha=hyper["weight_decay"])
-    t = tape.call(aten._to_copy.default, tape.call(aten.stack.default, steps), dtype=torch.float64)
+    # With r = sqrt(1 - beta2^t): m / (sqrt(v) / r + eps) = m * r / (sqrt(v) + eps * r), one pass over memory less.
+    t = counts(tape, steps)
     root = foreach_moments(tape, group)
-    correction1, correction2 = (bias_correction(tape, t, hyper[beta]) for beta in ("beta1", "beta2"))
-    tape.call(aten._foreach_div_.ScalarList, root, tape.method("tolist", tape.call(aten.sqrt.default, correction2)))
-    tape.call(aten._foreach_add_.Scalar, root, hyper["eps"])
-    step_size = tape.call(aten.mul.Scalar, tape.call(aten.reciprocal.default, correction1), tape.call(operator.neg, hyper["lr"]))
-    tape.call(aten._foreach_addcdiv_.ScalarList, w, m, root, tape.method("tolist", step_size))
+    r = tape.call(aten.sqrt.default, bias_correction(tape, t, hyper["beta2"]))
+    tape.call(aten._foreach_add_.ScalarList, root, tape.numbers(tape.call(aten.mul.Scalar, r, hyper["eps"])))
+    rate = tape.call(aten.mul.Scalar, r, tape.call(operator.neg, hyper["lr"]))
+    step_sizes = tape.call(aten.div.Tensor, rate, bias_correction(tape, t, hyper["beta1"]))
+    tape.call(aten._foreach_addcdiv_.ScalarList, w, m, root, tape.numbers(step_sizes))
+
+
+def counts(tape: Tape, steps: List[Node]) -> Node:
+    """The update counts of all parameters as one vector in float64."""
+    return tape.call(aten._to_copy.default, tape.call(aten.stack.default, steps), dtype=torch.float64)
 
 
 def bias_correction(tape: Tape, t: Node, beta: Node) -> Node:
@@ -75,8 +81,7 @@ def foreach_moments(tape: Tape, group: Group) -> Node:
     """Moves both moments by the gradients in place; the result is the list of square roots of the second."""
     g, hyper = group.gradients, group.hyper
     m, v = group.states["Accl1"], group.states["Accl2"]
-    tape.call(aten._foreach_mul_.Scalar, m, hyper["beta1"])
-    tape.call(aten._foreach_add_.List, m, g, alpha=tape.call(operator.sub, 1.0, hyper["beta1"]))
+    tape.call(aten._foreach_lerp_.Scalar, m, g, tape.call(operator.sub, 1.0, hyper["beta1"]))
     tape.call(aten._foreach_mul_.Scalar, v, hyper["beta2"])
     tape.call(aten._foreach_addcmul_.Scalar, v, g, g, tape.call(operator.sub, 1.0, hyper["beta2"]))
     return tape.call(aten._foreach_sqrt.default, v)

@@ -72,7 +72,8 @@ def hyper_values(optimizer: torch.optim.Optimizer, spec: OptimizerSpec) -> Tuple
     """
     groups = optimizer.param_groups
     assert len(groups) == len(spec.groups), (
-        f"The optimizer has {len(groups)} parameter groups, but the update was built for {len(spec.groups)}. Build it again after adding groups."
+        f"The optimizer has {len(groups)} parameter groups, but the update was built for {len(spec.groups)}. "
+        "Build it again after adding groups."
     )
     rule = RULES[spec.rule]
     return tuple(
@@ -145,7 +146,8 @@ class _Builder:
 
         if self.tensors:
             self._emit(parameters, self._prepare(gradients, scale, limit), states, hyper)
-        return Update(self.tape.finish(), tuple(self.inputs), self.spec, "fused" if self.fused else "elementwise", hyper_names, scaled, clipped)
+        form = "fused" if self.fused else "elementwise"
+        return Update(self.tape.finish(), tuple(self.inputs), self.spec, form, hyper_names, scaled, clipped)
 
     def _input(self, role: str, name: str, shape: Any, dtype: torch.dtype, slot: Optional[Slot] = None) -> Node:
         entry = Input(role, name, tuple(shape), dtype, slot)

@@ -21,7 +21,7 @@ def clip_in_place(tape: Tape, gradients: List[Node], max_norm: Node) -> None:
     norm = _total(tape, norms)
     reciprocal = tape.call(aten.reciprocal.default, tape.call(aten.add.Scalar, norm, _TOO_SMALL))
     factor = tape.call(aten.clamp.default, tape.call(aten.mul.Scalar, reciprocal, max_norm), None, 1.0)
-    tape.call(aten._foreach_mul_.Scalar, gradients, tape.method("item", factor))
+    tape.call(aten._foreach_mul_.Scalar, gradients, tape.number(factor))
 
 
 def scaled(tape: Tape, gradients: List[Node], factor: Node) -> List[Node]:

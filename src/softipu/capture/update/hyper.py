@@ -32,10 +32,10 @@ def is_on(group: Dict[str, Any], name: str) -> bool:
 def read_hyper(optimizer: torch.optim.Optimizer, group: Dict[str, Any], name: str) -> float:
     """The current value of a rule's hyper-parameter: beta1 and beta2 are the two entries of ``betas``."""
     if name in ("beta1", "beta2"):
-        betas = group["betas"]
-        assert isinstance(betas, tuple) and len(betas) == 2, f"Expected a pair for betas but got {betas!r} instead. Give a tuple of two floats."
-        return read_number(betas[0 if name == "beta1" else 1], f"betas[{0 if name == 'beta1' else 1}]")
+        betas, index = group["betas"], ("beta1", "beta2").index(name)
+        assert isinstance(betas, tuple) and len(betas) == 2, f"Expected a pair for betas but got {betas!r} instead. Give a tuple of two."
+        return read_number(betas[index], f"betas[{index}]")
     if name == "max_weight_norm":
-        value = getattr(optimizer, "max_weight_norm", None)
+        value = group.get(name, getattr(optimizer, name, None))
         return DEFAULT_MAX_WEIGHT_NORM if value is None else read_number(value, name)
     return read_number(group[name], name)

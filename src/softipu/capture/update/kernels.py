@@ -17,17 +17,21 @@ def has_fused(name: str) -> bool:
     operator = getattr(aten, name, None)
     if operator is None:
         return False
-    one = [torch.ones(1)]
+    w, g, state = [torch.ones(1)], [torch.ones(1)], [torch.zeros(1)]
     try:
         if name == "_fused_sgd_":
+            # fmt: off
             operator.default(
-                one, one, [torch.zeros(1)], weight_decay=0.0, momentum=0.5, lr=0.1, dampening=0.0, nesterov=False, maximize=False, is_first_step=False
+                w, g, state, weight_decay=0.0, momentum=0.5, lr=0.1, dampening=0.0, nesterov=False, maximize=False, is_first_step=False,
             )
+            # fmt: on
         else:
+            # fmt: off
             operator.default(
-                one, one, [torch.zeros(1)], [torch.zeros(1)], [], one,
-                lr=0.1, beta1=0.9, beta2=0.9, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
-            )  # fmt: skip
+                w, g, state, [torch.zeros(1)], [], [torch.ones(())], lr=0.1, beta1=0.9, beta2=0.9, weight_decay=0.0, eps=1e-8,
+                amsgrad=False, maximize=False,
+            )
+            # fmt: on
     except (RuntimeError, NotImplementedError):
         return False
     return True

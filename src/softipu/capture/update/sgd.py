@@ -71,7 +71,7 @@ def _fused(tape: Tape, spec: OptimizerSpec, flags: GroupSpec, group: Group) -> N
         n_done = tape.call(aten.stack.default, steps)
         damped = tape.call(aten.mul.Tensor, tape.call(aten.gt.Scalar, n_done, 0), hyper["dampening"])
         factors = tape.call(aten.rsub.Scalar, tape.call(aten._to_copy.default, damped, dtype=torch.float64), 1.0)
-        tape.call(aten._foreach_mul_.ScalarList, g, tape.method("tolist", factors))
+        tape.call(aten._foreach_mul_.ScalarList, g, tape.numbers(factors))
         tape.call(aten._foreach_add_.Scalar, steps, 1)
     tape.call(aten._foreach_add_.List, v, g)
     if flags.nesterov:

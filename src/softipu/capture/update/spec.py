@@ -121,8 +121,8 @@ def read_optimizer(optimizer: torch.optim.Optimizer, named_parameters: Mapping[s
 
 
 def _rule_name(cls: type) -> Optional[str]:
-    """The rule that a class itself declares: torch's four, or a class with its own ``device_rule``."""
-    return _TORCH_RULES.get(cls) or vars(cls).get("device_rule")
+    """The rule that a class itself declares: torch's four, or a class with a ``_device_rule`` of its own."""
+    return _TORCH_RULES.get(cls) or vars(cls).get("_device_rule")
 
 
 def _rule_of(stock: type) -> str:
@@ -137,7 +137,8 @@ def _stock_class(optimizer: Any) -> type:
     stock = next((cls for cls in given.__mro__ if _rule_name(cls)), None)
     if stock is None:
         raise AssertionError(
-            f"Unsupported optimizer type {given.__module__}.{given.__qualname__}: a device runs {ALLOWED}. Use one of these, or train on the CPU."
+            f"Unsupported optimizer type {given.__module__}.{given.__qualname__}: a device runs {ALLOWED}. "
+            "Use one of these, or train on the CPU."
         )
     if given is not stock:
         # torch wraps `step` of every class that is instantiated, so compare what lies inside the wrappers.

@@ -1,5 +1,6 @@
 """Optimizer state: its first values, and to and from torch.optim's own format."""
 
+from functools import lru_cache
 from typing import Any, Dict, List, Mapping, Union
 
 import torch
@@ -22,37 +23,50 @@ def new_state(update: Update, parameters: Mapping[str, torch.Tensor]) -> Dict[st
 def carry_state(update: Update, old: Mapping[str, torch.Tensor], parameters: Mapping[str, torch.Tensor]) -> Dict[str, torch.Tensor]:
     """State for an update that was built anew (momentum switched on, a group added): what exists is kept, the rest starts.
 
-    A velocity that comes without a count of its updates has had at least one.
+    ``old`` must come from the same rule: other rules keep other values under the same names. A velocity that comes without a
+    count of its updates has had at least one.
     """
     state = new_state(update, parameters)
-    for name in state:
-        if name in old:
-            state[name] = old[name]
-        elif name.startswith(f"{STEP.prefix}___") and any(f"{prefix}___{name.split('___', 1)[1]}" in old for prefix in ("Accl", "Accl1")):
-            state[name].fill_(1)
+    for entry in _states(update):
+        if entry.name in old:
+            state[entry.name] = old[entry.name].to(entry.dtype)
+        elif _slot(entry) is STEP and any(f"{prefix}___{_owner(entry)}" in old for prefix in ("Accl", "Accl1")):
+            state[entry.name].fill_(1)
     return state
 
 
 def export_state(update: Update, state: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer) -> Dict[str, Any]:
     """The state in the format of ``optimizer.state_dict()``, as torch of this version would have it.
 
-    Tensors are copies. Parameters that have not been updated have no entry, as in torch.
+    Tensors are copies. A parameter that has not been updated has no entry, as in torch. Parameters that are not in the update
+    keep the entry that they have on the host.
     """
-    positions = _positions(update)
-    entries: Dict[int, Dict[str, Any]] = {}
-    for entry in _states(update):
-        key = _slot(entry).torch_key
-        value: Any = state[entry.name].detach().clone()
-        entries.setdefault(positions[_owner(entry)], {})[key] = value
-    for index in list(entries):
-        step = entries[index].get(STEP.torch_key)
-        if step is not None and not step.item():
-            del entries[index]
-        elif update.spec.rule == "SGD":
-            entries[index].pop(STEP.torch_key, None)  # only our count of damped updates
-    # torch's own state_dict() packs the groups; its state is left out of it, for it is the host's and out of date.
     packed = torch.optim.Optimizer.state_dict(optimizer)
-    return {"state": entries, "param_groups": packed["param_groups"]}
+    positions = _positions(update)
+    own = {positions[name] for name in update.names("parameter")}
+    entries: Dict[int, Dict[str, Any]] = {index: value for index, value in packed["state"].items() if index not in own}
+    for name in update.names("parameter"):
+        values = {_slot(entry).torch_key: state[entry.name] for entry in _states(update) if _owner(entry) == name}
+        step = values.pop(STEP.torch_key, None)
+        if not values or (step is not None and not step.item()):
+            continue
+        entry = entries[positions[name]] = {key: value.detach().clone() for key, value in values.items()}
+        if step is not None and update.spec.rule != "SGD":  # SGD's count is ours: torch has none
+            entry[STEP.torch_key] = step.detach().clone() if _step_is_tensor(update.spec.rule) else int(step.item())
+    return {"state": dict(sorted(entries.items())), "param_groups": packed["param_groups"]}
+
+
+@lru_cache(maxsize=None)
+def _step_is_tensor(rule: str) -> bool:
+    """Whether the installed torch counts updates in a tensor; found out by one update."""
+    classes = {"Adam": torch.optim.Adam, "AdamW": torch.optim.AdamW, "RMSprop": torch.optim.RMSprop}
+    if rule not in classes:
+        return False
+    weight = torch.zeros(1, requires_grad=True)
+    weight.grad = torch.ones(1)
+    optimizer = classes[rule]([weight])
+    optimizer.step()
+    return isinstance(optimizer.state[weight]["step"], torch.Tensor)
 
 
 def import_state(update: Update, source: Union[Mapping[str, Any], torch.optim.Optimizer]) -> Dict[str, torch.Tensor]:
@@ -80,7 +94,7 @@ def import_state(update: Update, source: Union[Mapping[str, Any], torch.optim.Op
             tensor = tensor.reshape(())
         if tuple(tensor.shape) != entry.shape:
             raise ValueError(
-                f"State {slot.torch_key!r} of parameter {_owner(entry)!r} has shape {tuple(tensor.shape)}, but the parameter has {entry.shape}. "
+                f"State {slot.torch_key!r} of parameter {_owner(entry)!r} has shape {tuple(tensor.shape)}, not {entry.shape}. "
                 "Load the state of the same model and optimizer."
             )
         state[entry.name] = tensor

@@ -6,16 +6,12 @@ proxies does not reach operators that take lists of tensors.
 
 import operator
 import re
-from typing import Any, Callable, List, Sequence
+from typing import Any, Callable, List
 
 import torch
 from torch.fx import Graph, GraphModule, Node
 
 aten = torch.ops.aten
-
-Value = Any
-"""A graph node, or a number that is the same in every call."""
-
 
 class Tape:
     """A graph under construction; every method appends to it."""
@@ -35,20 +31,17 @@ class Tape:
         """The result of an ATen overload or of a Python operator on numbers."""
         return self.graph.call_function(target, args, kwargs)
 
-    def method(self, name: str, node: Node) -> Node:
-        """The result of ``node.name()``: for turning a tensor into Python numbers."""
-        return self.graph.call_method(name, (node,))
+    def number(self, node: Node) -> Node:
+        """A 0-d tensor as a Python number."""
+        return self.call(aten._local_scalar_dense.default, node)
+
+    def numbers(self, node: Node) -> Node:
+        """A vector as a list of Python numbers."""
+        return self.call(torch.Tensor.tolist, node)
 
     def items(self, node: Node, count: int) -> List[Node]:
         """The single entries of a result that is a list."""
         return [self.graph.call_function(operator.getitem, (node, i)) for i in range(count)]
-
-    def cast(self, nodes: Sequence[Node], dtype: torch.dtype) -> List[Node]:
-        """Fresh contiguous copies in ``dtype``."""
-        return [
-            self.call(aten.clone.default, self.call(aten._to_copy.default, node, dtype=dtype), memory_format=torch.contiguous_format)
-            for node in nodes
-        ]
 
     def finish(self) -> GraphModule:
         """The graph as a callable that returns nothing."""

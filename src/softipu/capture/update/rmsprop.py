@@ -1,0 +1,106 @@
+"""RMSprop, as torch.optim computes it, and TensorFlow's variant of it.
+
+    g = gradient + weight_decay * w
+    s = alpha * s + (1 - alpha) * g^2
+    a = alpha * a + (1 - alpha) * g;  q = s - a^2     if centered, else q = s
+
+            torch                                    use_tf_variant (s starts at 1)
+            u = g / (sqrt(q) + eps)                  u = g / sqrt(q + eps)
+            b = momentum * b + u;  w = w - lr * b    b = momentum * b + lr * u;  w = w - b
+
+PopART's names: Accl1 is s, Accl2 is a, Accl3 is b.
+"""
+
+import operator
+from typing import Any, Tuple
+
+from softipu.capture.update.rule import STEP, Group, Rule, Slot
+from softipu.capture.update.spec import GroupSpec, OptimizerSpec
+from softipu.capture.update.tape import Tape, aten
+
+
+def _hyper(spec: OptimizerSpec, group: GroupSpec) -> Tuple[str, ...]:
+    names = ["lr", "alpha", "eps"]
+    if group.momentum:
+        names.append("momentum")
+    if group.weight_decay:
+        names.append("weight_decay")
+    return tuple(names)
+
+
+def _slots(spec: OptimizerSpec, group: GroupSpec) -> Tuple[Slot, ...]:
+    slots = [Slot("Accl1", "square_avg", spec.first_order_type, initial=1.0 if spec.use_tf_variant else 0.0)]
+    if spec.centered:
+        slots.append(Slot("Accl2", "grad_avg", spec.second_order_type))
+    if group.momentum:
+        slots.append(Slot("Accl3", "momentum_buffer"))
+    # The count changes no number: it is there for checkpoints, where torch writes it.
+    return tuple(slots) + (STEP,)
+
+
+def _fused(tape: Tape, spec: OptimizerSpec, flags: GroupSpec, group: Group) -> None:
+    w, g, hyper = group.parameters, group.gradients, group.hyper
+    s = group.states["Accl1"]
+    rest = tape.call(operator.sub, 1.0, hyper["alpha"])
+    minus_lr = tape.call(operator.neg, hyper["lr"])
+    tape.call(aten._foreach_add_.Scalar, group.states[STEP.prefix], 1)
+    if flags.weight_decay:
+        tape.call(aten._foreach_add_.List, g, w, alpha=hyper["weight_decay"])
+    tape.call(aten._foreach_mul_.Scalar, s, hyper["alpha"])
+    tape.call(aten._foreach_addcmul_.Scalar, s, g, g, rest)
+    variance: Any = s
+    if spec.centered:
+        a = group.states["Accl2"]
+        tape.call(aten._foreach_lerp_.Scalar, a, g, rest)
+        variance = tape.call(aten._foreach_addcmul.Scalar, s, a, a, -1)
+    if spec.use_tf_variant:
+        root = tape.call(aten._foreach_add.Scalar, variance, hyper["eps"])
+        tape.call(aten._foreach_sqrt_.default, root)
+    else:
+        root = tape.call(aten._foreach_sqrt.default, variance)
+        tape.call(aten._foreach_add_.Scalar, root, hyper["eps"])
+    if not flags.momentum:
+        tape.call(aten._foreach_addcdiv_.Scalar, w, g, root, minus_lr)
+        return
+    b = group.states["Accl3"]
+    tape.call(aten._foreach_mul_.Scalar, b, hyper["momentum"])
+    if spec.use_tf_variant:
+        tape.call(aten._foreach_addcdiv_.Scalar, b, g, root, hyper["lr"])
+        tape.call(aten._foreach_sub_.List, w, b)
+    else:
+        tape.call(aten._foreach_addcdiv_.Scalar, b, g, root)
+        tape.call(aten._foreach_add_.List, w, b, alpha=minus_lr)
+
+
+def _elementwise(tape: Tape, spec: OptimizerSpec, flags: GroupSpec, group: Group) -> None:
+    hyper = group.hyper
+    rest = tape.call(aten.rsub.Scalar, hyper["alpha"], 1)
+    squares, steps = group.states["Accl1"], group.states[STEP.prefix]
+    for i, (w, g) in enumerate(zip(group.parameters, group.gradients)):
+        steps[i] = tape.call(aten.add.Scalar, steps[i], 1)
+        if flags.weight_decay:
+            g = tape.call(aten.add.Tensor, g, tape.call(aten.mul.Tensor, w, hyper["weight_decay"]))
+        pushed = tape.call(aten.mul.Tensor, tape.call(aten.mul.Tensor, g, g), rest)
+        variance = squares[i] = tape.call(aten.add.Tensor, tape.call(aten.mul.Tensor, squares[i], hyper["alpha"]), pushed)
+        if spec.centered:
+            averages = group.states["Accl2"]
+            kept = tape.call(aten.mul.Tensor, averages[i], hyper["alpha"])
+            a = averages[i] = tape.call(aten.add.Tensor, kept, tape.call(aten.mul.Tensor, g, rest))
+            variance = tape.call(aten.sub.Tensor, variance, tape.call(aten.mul.Tensor, a, a))
+        if spec.use_tf_variant:
+            root = tape.call(aten.sqrt.default, tape.call(aten.add.Tensor, variance, hyper["eps"]))
+        else:
+            root = tape.call(aten.add.Tensor, tape.call(aten.sqrt.default, variance), hyper["eps"])
+        change = tape.call(aten.div.Tensor, g, root)
+        if spec.use_tf_variant or not flags.momentum:
+            change = tape.call(aten.mul.Tensor, change, hyper["lr"])
+        if flags.momentum:
+            buffers = group.states["Accl3"]
+            kept = tape.call(aten.mul.Tensor, buffers[i], hyper["momentum"])
+            change = buffers[i] = tape.call(aten.add.Tensor, kept, change)
+            if not spec.use_tf_variant:
+                change = tape.call(aten.mul.Tensor, change, hyper["lr"])
+        group.parameters[i] = tape.call(aten.sub.Tensor, w, change)
+
+
+RMSPROP = Rule(hyper=_hyper, slots=_slots, fused=_fused, elementwise=_elementwise)

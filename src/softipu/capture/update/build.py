@@ -203,9 +203,7 @@ class _Builder:
         wide = self.tape.call(aten._to_copy.default, node, dtype=self._working_dtype(name))
         return self.tape.call(aten.contiguous.default, wide) if self.fused else wide
 
-    def _emit(
-        self, parameters: Dict[str, Node], gradients: Dict[str, Node], states: Dict[str, Node], hyper: List[Dict[str, Node]]
-    ) -> None:
+    def _emit(self, parameters: Dict[str, Node], gradients: Dict[str, Node], states: Dict[str, Node], hyper: List[Dict[str, Node]]) -> None:
         for index, flags in enumerate(self.spec.groups):
             for dtype in (torch.float32, torch.float64):
                 names = [name for name in self.names[index] if self._working_dtype(name) == dtype]

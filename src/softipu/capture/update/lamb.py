@@ -37,9 +37,7 @@ def _fused(tape: Tape, spec: OptimizerSpec, flags: GroupSpec, group: Group) -> N
     if flags.weight_decay:
         tape.call(aten._foreach_add_.List, change, w, alpha=hyper["weight_decay"])
     n = len(w)
-    norm_w, norm_u = (
-        tape.call(aten.stack.default, tape.items(tape.call(aten._foreach_norm.Scalar, nodes, 2), n)) for nodes in (w, change)
-    )
+    norm_w, norm_u = (tape.call(aten.stack.default, tape.items(tape.call(aten._foreach_norm.Scalar, nodes, 2), n)) for nodes in (w, change))
     limited = tape.call(aten.clamp.default, norm_w, None, hyper["max_weight_norm"])
     rates = tape.call(aten.mul.Scalar, _trust(tape, limited, norm_w, norm_u), tape.call(operator.neg, hyper["lr"]))
     tape.call(aten._foreach_mul_.ScalarList, change, tape.numbers(rates))

@@ -167,8 +167,7 @@ def _centered(optimizer: torch.optim.Optimizer) -> bool:
     values = [bool(group["centered"]) for group in optimizer.param_groups]
     for index, value in enumerate(values):
         assert value == values[0], (
-            "All parameter groups must have the same value for the 'centered' attribute "
-            f"(Group 0: {values[0]} / Group {index}: {value})."
+            f"All parameter groups must have the same value for the 'centered' attribute (Group 0: {values[0]} / Group {index}: {value})."
         )
     return bool(values and values[0])
 

@@ -13,6 +13,7 @@ from torch.fx import Graph, GraphModule, Node
 
 aten = torch.ops.aten
 
+
 class Tape:
     """A graph under construction; every method appends to it."""
 

@@ -101,9 +101,7 @@ def main(argv=None) -> float:
     # A DataLoader's batch is what one IPU takes at a time; the devices together take ROWS_PER_UPDATE.
     train, validation, test = digit_loaders(micro_batch=ROWS_PER_UPDATE // devices)
     model = DigitClassifier()
-    trainer = L.Trainer(
-        accelerator=args.accelerator, devices=devices, max_epochs=args.epochs, logger=False, enable_checkpointing=False
-    )
+    trainer = L.Trainer(accelerator=args.accelerator, devices=devices, max_epochs=args.epochs, logger=False, enable_checkpointing=False)
     trainer.fit(model, train, validation)
     accuracy = trainer.test(model, test, verbose=False)[0]["test_accuracy"]
     print(f"Test accuracy after {args.epochs} epochs: {accuracy:.1%}")

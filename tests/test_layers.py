@@ -64,9 +64,7 @@ def lightning_imports(source: str) -> List[Tuple[int, str]]:
 def offenders(check, allowed: Path) -> List[str]:
     files = sorted(path for path in SRC.rglob("*.py") if path != allowed)
     assert files, f"no source files under {SRC}"
-    return [
-        f"{path.relative_to(SRC.parent)}:{line}: {name}" for path in files for line, name in check(path.read_text(encoding="utf-8"))
-    ]
+    return [f"{path.relative_to(SRC.parent)}:{line}: {name}" for path in files for line, name in check(path.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize(

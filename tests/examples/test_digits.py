@@ -13,10 +13,16 @@ DIGITS = Path(__file__).parent.parent.parent / "examples" / "digits.py"
 
 def run_digits(tmp_path: Path, *arguments: str, hide: str = "") -> str:
     """Output of the example, both streams; ``hide`` names a package that it shall not find."""
-    program = f"import runpy, sys; sys.modules[{hide!r}] = None; sys.argv[0] = {str(DIGITS)!r}; runpy.run_path({str(DIGITS)!r}, run_name='__main__')"
-    command = [sys.executable, "-c", program, *arguments] if hide else [sys.executable, str(DIGITS), *arguments]
+    program = f"import runpy, sys; sys.modules[{hide!r}] = None; runpy.run_path({str(DIGITS)!r}, run_name='__main__')"
+    start = ["-c", program] if hide else [str(DIGITS)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     result = subprocess.run(
-        command, cwd=str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", env={**os.environ, "OMP_NUM_THREADS": "1"}
+        [sys.executable, *start, *arguments],
+        cwd=str(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        env=environment,
     )
     assert result.returncode == 0, result.stdout
     return result.stdout

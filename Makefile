@@ -13,13 +13,14 @@ PYTEST := -m pytest -n 2 --dist worksteal --timeout 600
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint test-current test-ipu-machine suite-ipu-machine docs bench clean
+.PHONY: help demo test lint format test-current test-ipu-machine suite-ipu-machine docs bench clean
 .NOTPARALLEL:
 
 help:
 	@echo "make demo    train a small network on handwritten digits with Trainer(accelerator=\"ipu\", devices=2)"
 	@echo "make test    lint, then the tests on the current stack and on the stack of an IPU machine (Python 3.8)"
 	@echo "make lint    ruff, mypy and the import layers"
+	@echo "make format  mend what ruff can mend by itself"
 	@echo "make docs    the documentation, into docs/_build/html"
 	@echo "make bench   steps per second against Lightning on the CPU (ARGS=\"--json FILE\" keeps the figures)"
 	@echo "make clean   remove all that these targets made, environments included"
@@ -39,6 +40,7 @@ test: lint test-current test-ipu-machine
 
 lint: $(CURRENT)/.test,lint
 	$(CURRENT)/bin/ruff check .
+	$(CURRENT)/bin/ruff format --check .
 	$(CURRENT)/bin/mypy
 	$(CURRENT)/bin/lint-imports
 
@@ -60,6 +62,10 @@ test-ipu-machine:
 
 suite-ipu-machine: $(IPU_MACHINE)/.test
 	$(IPU_MACHINE)/bin/python $(PYTEST) $(ARGS)
+
+format: $(CURRENT)/.test,lint
+	$(CURRENT)/bin/ruff check --fix .
+	$(CURRENT)/bin/ruff format .
 
 docs: $(CURRENT)/.docs
 	$(CURRENT)/bin/python -m sphinx -W --keep-going -b html docs docs/_build/html

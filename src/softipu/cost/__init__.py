@@ -1,0 +1,6 @@
+"""From a step, a plan and a system to memory and time."""
+
+from softipu.report.cost_report import CostReport
+from softipu.report.plan import Partials, Plan, Schedule, Stage
+
+__all__ = ["CostReport", "Partials", "Plan", "Schedule", "Stage"]

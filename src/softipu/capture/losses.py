@@ -1,6 +1,6 @@
 """Which of the marked losses the backward pass starts from."""
 
-from typing import List, Set
+from typing import Any, Dict, List
 
 import torch
 
@@ -34,13 +34,14 @@ def final_loss(marked: List[MarkedLoss]) -> torch.Tensor:
     return last.value
 
 
-def _history(value: torch.Tensor) -> Set[int]:
-    seen: Set[int] = set()
+def _history(value: torch.Tensor) -> Dict[int, Any]:
+    """Autograd functions that ``value`` comes from, by id; held, since PyTorch makes the Python objects anew when none is."""
+    seen: Dict[int, Any] = {}
     todo = [value.grad_fn]
     while todo:
         function = todo.pop()
         if function is None or id(function) in seen:
             continue
-        seen.add(id(function))
+        seen[id(function)] = function
         todo.extend(parent for parent, _ in function.next_functions)
     return seen

@@ -6,7 +6,6 @@ while the module is wrapped.
 """
 
 import copy
-import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Protocol, Tuple, Type
 
 import torch
@@ -69,14 +68,16 @@ _PLAIN = {wrapped: plain for plain, wrapped in _WRAPPED.items()}
 
 
 def wrap(tensors: Iterable[torch.Tensor], owner: Owner) -> List[torch.Tensor]:
-    """Makes reads of ``tensors`` ask ``owner`` first; tensors of other classes than Parameter and Tensor stay as they are."""
-    reference = weakref.ref(owner)
+    """Makes reads of ``tensors`` ask ``owner`` first; tensors of other classes than Parameter and Tensor stay as they are.
+
+    The tensors keep the owner alive: it has their newest values even if the program dropped it.
+    """
     done = []
     for tensor in tensors:
         wrapped = _WRAPPED.get(type(tensor))
         if wrapped is not None:
             tensor.__class__ = wrapped
-            tensor.__dict__[_OWNER] = reference
+            tensor.__dict__[_OWNER] = owner
             done.append(tensor)
     return done
 
@@ -92,8 +93,7 @@ def unwrap(tensors: Iterable[torch.Tensor]) -> None:
 
 def owner_of(tensor: torch.Tensor) -> Optional[Owner]:
     """The executor that a wrapped tensor belongs to, or None."""
-    reference = tensor.__dict__.get(_OWNER) if type(tensor) in _PLAIN else None
-    return reference() if reference is not None else None
+    return tensor.__dict__.get(_OWNER) if type(tensor) in _PLAIN else None
 
 
 def bring_up_to_date(tensor: torch.Tensor) -> None:

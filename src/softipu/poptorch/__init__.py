@@ -1,10 +1,100 @@
 """PopTorch 3.4's public API on the software IPU."""
 
 from softipu.errors import Error, RecoverableError, UnrecoverableError
+from softipu.poptorch import optim, profiling, testing
+from softipu.poptorch.async_data import AsynchronousDataAccessor
+from softipu.poptorch.blocks import BeginBlock, Block, BlockFunction, LegacyBeginBlockFn, removeBlocks
 from softipu.poptorch.compile_hooks import registerPostCompileHook, registerPreCompileHook
+from softipu.poptorch.custom_parser import ICustomArgParser, registerCustomArgParser
+from softipu.poptorch.dataloader import DataLoader
 from softipu.poptorch.device import ipuHardwareIsAvailable, ipuHardwareVersion, isRunningOnIpu
-from softipu.poptorch.enums import *  # noqa: F403
+from softipu.poptorch.enums import (
+    AutoStage,
+    CommGroupType,
+    ConnectionType,
+    DataLoaderMode,
+    HalfFloatCastingBehavior,
+    Liveness,
+    MatMulSerializationMode,
+    MeanReductionStrategy,
+    MultiConvPlanType,
+    OutputMode,
+    OverlapMode,
+    ReductionType,
+    SharingStrategy,
+    SyncPattern,
+    VariableRetrievalMode,
+)
 from softipu.poptorch.executor import PoplarExecutor, inferenceModel, trainingModel
 from softipu.poptorch.log import logger, setLogLevel
 from softipu.poptorch.loss import identity_loss
+from softipu.poptorch.multi_conv import MultiConv
+from softipu.poptorch.op_scope import Attribute, NameScope
 from softipu.poptorch.options import ConfigFileError, Options, TensorLocationSettings
+from softipu.poptorch.strategies import (
+    ParallelPhasedExecution,
+    Phase,
+    PipelinedExecution,
+    SerialPhasedExecution,
+    ShardedExecution,
+    Stage,
+)
+
+__version__ = "3.4.0+software"
+
+__all__ = [
+    "AsynchronousDataAccessor",
+    "Attribute",
+    "AutoStage",
+    "BeginBlock",
+    "Block",
+    "BlockFunction",
+    "CommGroupType",
+    "ConfigFileError",
+    "ConnectionType",
+    "DataLoader",
+    "DataLoaderMode",
+    "Error",
+    "HalfFloatCastingBehavior",
+    "ICustomArgParser",
+    "LegacyBeginBlockFn",
+    "Liveness",
+    "MatMulSerializationMode",
+    "MeanReductionStrategy",
+    "MultiConv",
+    "MultiConvPlanType",
+    "NameScope",
+    "Options",
+    "OutputMode",
+    "OverlapMode",
+    "ParallelPhasedExecution",
+    "Phase",
+    "PipelinedExecution",
+    "PoplarExecutor",
+    "RecoverableError",
+    "ReductionType",
+    "SerialPhasedExecution",
+    "ShardedExecution",
+    "SharingStrategy",
+    "Stage",
+    "SyncPattern",
+    "TensorLocationSettings",
+    "UnrecoverableError",
+    "VariableRetrievalMode",
+    "__version__",
+    "identity_loss",
+    "inferenceModel",
+    "ipuHardwareIsAvailable",
+    "ipuHardwareVersion",
+    "isRunningOnIpu",
+    "logger",
+    "optim",
+    "profiling",
+    "registerCustomArgParser",
+    "registerPostCompileHook",
+    "registerPreCompileHook",
+    "removeBlocks",
+    "setLogLevel",
+    "testing",
+    "trainingModel",
+]

@@ -7,8 +7,12 @@ import torch
 from softipu.capture.update import Update, build_update, carry_state, hyper_values, new_state, read_optimizer
 from softipu.capture.update.spec import OptimizerSpec
 from softipu.poptorch.enums import ReductionType
+from softipu.poptorch.log import logger
+from softipu.poptorch.optim import Optimizer
+from softipu.poptorch.optim.attribute_tracker import AttributeTracker
+from softipu.poptorch.optim.ipu_param import numbers_to_param, param_to_numbers
 from softipu.poptorch.options import Options
-from softipu.runtime import BatchShape, UpdateProgram
+from softipu.runtime import BatchShape, DeviceMemory, UpdateProgram
 
 
 class DeviceOptimizer:
@@ -22,21 +26,38 @@ class DeviceOptimizer:
         self._all_parameters = dict(parameters)
         mean = options.Training.accumulation_and_replication_reduction_type == ReductionType.Mean
         self._n_averaged = shape.n_accumulated * shape.n_replicas if mean else 1
+        self._tracker = AttributeTracker(relaxed=options._relax_optimizer_checks)
+        self._memory: Optional[DeviceMemory] = None
+        self._is_pulled = False
         self.update: Optional[Update] = None
-        self._used: Dict[str, torch.Tensor] = {}
+        self.optimizer: torch.optim.Optimizer = optimizer
         self.take(optimizer)
+        if optimizer.state and not isinstance(optimizer, Optimizer):
+            logger.warning(
+                "The state of this torch.optim.%s (%d parameters) is not used: PopTorch begins with a new one. "
+                "Use poptorch.optim.%s, whose state_dict has the device's state, to go on from a state.",
+                *(type(optimizer).__name__, len(optimizer.state), type(optimizer).__name__),
+            )
 
     def take(self, optimizer: torch.optim.Optimizer) -> bool:
         """Reads the optimizer's numbers anew; returns whether the update graph has to be built again."""
+        self._tracker.check(optimizer)
         spec = read_optimizer(optimizer, self._all_parameters)
-        self.optimizer = optimizer
+        hyper = hyper_values(optimizer, spec)
+        if optimizer is not self.optimizer:
+            self.release()
+            self.optimizer = optimizer
         self.loss_scale = float(getattr(optimizer, "loss_scaling", None) or 1.0)
         limit = getattr(optimizer, "max_grad_norm", None)
         self._max_grad_norm = float("inf") if limit is None else float(limit)
-        self._gradient_scale = 1.0 / (self.loss_scale * self._n_averaged)
-        self._hyper = hyper_values(optimizer, spec)
+        self._hyper = hyper
         self.spec: OptimizerSpec = spec
+        self._is_pulled = False
         return self.update is not None and not self._still_fits(self.update)
+
+    @property
+    def _gradient_scale(self) -> float:
+        return 1.0 / (self.loss_scale * self._n_averaged)
 
     def _still_fits(self, update: Update) -> bool:
         scaled, clipped = self._variant()
@@ -48,8 +69,7 @@ class DeviceOptimizer:
     def build(self, used: Mapping[str, torch.Tensor]) -> Update:
         """The update graph for the parameters that get a gradient."""
         scaled, clipped = self._variant()
-        self._used = dict(used)
-        self.update = build_update(self.spec, self._used, form="fused", scaled=scaled, clipped=clipped, dense_gradients=True)
+        self.update = build_update(self.spec, used, form="fused", scaled=scaled, clipped=clipped, dense_gradients=True)
         return self.update
 
     def program(self) -> UpdateProgram:
@@ -72,7 +92,41 @@ class DeviceOptimizer:
         assert self.update is not None
         return new_state(self.update, parameters) if not old else carry_state(self.update, old, parameters)
 
-    def numbers(self) -> Dict[str, Any]:
-        """The numbers in use, by hyper input."""
+    # The state as the optimizer object sees it
+
+    def use(self, memory: DeviceMemory) -> None:
+        """Lets a PopTorch optimizer read and write the state in ``memory``; a state that it has loaded is uploaded."""
+        self._memory = memory
+        self._is_pulled = False
+        if isinstance(self.optimizer, Optimizer):
+            self.optimizer._attach_device(self._pull, self._push)
+
+    def release(self) -> None:
+        """Leaves the state with the optimizer object, before the device goes or another optimizer comes."""
+        if isinstance(self.optimizer, Optimizer):
+            self.optimizer._detach_device()
+
+    def has_run(self) -> None:
+        """The device's state is newer than what the optimizer object has."""
+        self._is_pulled = False
+
+    def _pull(self) -> Optional[Dict[str, Any]]:
+        if self._is_pulled or self._memory is None or self.update is None:
+            return None
+        self._is_pulled = True
+        state = {name: tensor.detach().clone() for name, tensor in self._memory.optimizer_state.items()}
+        return {"ipu_state": state, "ipu_param": numbers_to_param(self.update.spec, self._numbers(), self.loss_scale)}
+
+    def _push(self, values: Mapping[str, Any]) -> None:
+        assert self._memory is not None and self.update is not None
+        with torch.no_grad():
+            for name, tensor in values["ipu_state"].items():
+                if name in self._memory.optimizer_state:
+                    self._memory.optimizer_state[name].copy_(tensor)
+        numbers, self.loss_scale = param_to_numbers(self.update.spec, values["ipu_param"], self._numbers(), self.loss_scale)
+        self._hyper = tuple(numbers[name] for name in self.update.hyper)
+        self._is_pulled = False
+
+    def _numbers(self) -> Dict[str, float]:
         assert self.update is not None
-        return dict(zip(self.update.names("hyper"), self.hyper()))
+        return dict(zip(self.update.hyper, self._hyper))

@@ -66,8 +66,6 @@ class PoplarExecutor:
         self._seen: Dict[int, int] = {}  # generations of the training executors whose weights this one has
         self._compilation_time: Optional[datetime.timedelta] = None
         self._times = CallTimes()
-        self._saved_state: Optional[Dict[str, torch.Tensor]] = None
-        self._rng: Optional[List[int]] = None
         self._wrapped: List[torch.Tensor] = []
         if training:
             _in_training[module] = weakref.ref(self)
@@ -148,6 +146,7 @@ class PoplarExecutor:
         self._times.input_complete()
         if self._optimizer is not None:
             results = program.run(used, self._optimizer.hyper(), self._optimizer.loss_scale)
+            self._optimizer.has_run()
             self._host_is_stale = True
             self._generation += 1
         else:
@@ -175,9 +174,11 @@ class PoplarExecutor:
         update = None
         if self._optimizer is not None:
             self._optimizer.build({n: memory.parameters[n] for n in step.named_outputs(Role.GRADIENT)})
-            memory.optimizer_state = self._optimizer.first_state(memory.parameters, self._saved_state)
+            memory.optimizer_state = self._optimizer.first_state(memory.parameters, None)
             update = self._optimizer.program()
         self._program = Program(step, update, self._shape, rule, memory)
+        if self._optimizer is not None:
+            self._optimizer.use(memory)
         self._call, self._outputs = call, outputs
         self._output_dtypes = [v.dtype for v in step.outputs if v.role is Role.OUTPUT]
         self._changed_inputs = [i for i in range(len(given)) if step.mutates(Role.INPUT, str(i))]
@@ -261,6 +262,8 @@ class PoplarExecutor:
             self._optimizer.build({n: program.memory.parameters[n] for n in program.step.named_outputs(Role.GRADIENT)})
             program.memory.optimizer_state = self._optimizer.first_state(program.memory.parameters, old)
             program.set_update(self._optimizer.program())
+        if self._program is not None:
+            self._optimizer.use(self._program.memory)
 
     # The device
 
@@ -289,6 +292,8 @@ class PoplarExecutor:
         if self._training:
             if self._attached:
                 self.copyWeightsToHostIfNeeded()
+            if self._optimizer is not None:
+                self._optimizer.release()
             wrapped_weights.unwrap(self._wrapped)
             self._wrapped = []
             _in_training.pop(self._module, None)

@@ -47,6 +47,10 @@ class _StandardStream(logging.StreamHandler):
         return getattr(sys, self._stream_name)
 
 
+class _File(logging.FileHandler):
+    """Writes to the file of POPTORCH_LOG_DEST."""
+
+
 def setLogLevel(level: Union[str, int]) -> None:
     """Show lines of this level and above.
 
@@ -77,17 +81,16 @@ def configure(environment: Mapping[str, str]) -> None:
     except ValueError as error:
         raise ValueError(f"Environment variable POPTORCH_LOG_LEVEL: {error}") from None
     destination = environment.get("POPTORCH_LOG_DEST", "stderr")
-    handler: logging.Handler
+    handler: Union[_StandardStream, _File]
     if destination in ("stderr", "stdout"):
         handler = _StandardStream(destination)
     else:
-        handler = logging.FileHandler(destination, delay=True)
+        handler = _File(destination, delay=True)
     handler.setFormatter(_Line())
     for old in list(logger.handlers):
-        if getattr(old, "_is_poptorchs", False):
+        if isinstance(old, (_StandardStream, _File)):  # those of programs stay
             logger.removeHandler(old)
             old.close()
-    handler._is_poptorchs = True  # type: ignore[attr-defined]  # told apart from handlers that programs add
     logger.addHandler(handler)
 
 

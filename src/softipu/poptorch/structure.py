@@ -106,7 +106,7 @@ class MappingSpec(Spec):
         if dataclasses.is_dataclass(self.kind):
             return self.kind(**{key: parts[key] for key in self.order})
         # Without running __init__, whose arguments are not known.
-        built = self.kind.__new__(self.kind)
+        built = _bare(self.kind)
         for name, value in self.attributes.items():
             setattr(built, name, value)
         if isinstance(built, collections.UserDict):
@@ -133,7 +133,7 @@ class DataclassSpec(Spec):
         return sum(item.n_tensors for item in self.fields.values())
 
     def build(self, tensors: Iterator[torch.Tensor]) -> Any:
-        built = object.__new__(self.kind)
+        built = _bare(self.kind)
         for name, item in self.fields.items():
             object.__setattr__(built, name, item.build(tensors))  # also for frozen classes
         for name, value in self.extras.items():
@@ -141,7 +141,7 @@ class DataclassSpec(Spec):
         return built
 
     def children(self) -> Dict[Any, Spec]:
-        return self.fields  # type: ignore[return-value]
+        return dict(self.fields)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,9 +224,13 @@ def _take_apart(value: Any, tensors: List[torch.Tensor]) -> Spec:
     return ConstantSpec(value)
 
 
+def _bare(kind: Any) -> Any:
+    """An instance without running ``__init__``."""
+    return kind.__new__(kind)
+
+
 def _sorted(keys: Any) -> List[Any]:
     try:
         return sorted(keys)
     except TypeError:  # keys of several kinds
         return sorted(keys, key=lambda key: (type(key).__name__, repr(key)))
-

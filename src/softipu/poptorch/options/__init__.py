@@ -2,7 +2,8 @@
 
 from softipu.poptorch.options.config_file import ConfigFileError
 from softipu.poptorch.options.distributed import _DistributedOptions
-from softipu.poptorch.options.effects import OptionEffect, OptionReport, log_ignored
+from softipu.poptorch.options.effects import OptionEffect, OptionReport, log_ignored, log_settings
+from softipu.poptorch.options.ipu_model import check_target
 from softipu.poptorch.options.jit import _JitOptions
 from softipu.poptorch.options.model_options import Options
 from softipu.poptorch.options.popart import _PopartOptions
@@ -22,5 +23,7 @@ __all__ = [
     "_PrecisionOptions",
     "_TensorLocationOptions",
     "_TrainingOptions",
+    "check_target",
     "log_ignored",
+    "log_settings",
 ]

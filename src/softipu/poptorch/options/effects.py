@@ -1,10 +1,13 @@
 """What becomes of each option on a software IPU: honoured, accepted without effect, or in need of hardware."""
 
 import enum
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Dict, Iterator, Tuple
 
 from softipu.poptorch.log import logger
+from softipu.poptorch.options import session_options
+from softipu.poptorch.strategies import PipelinedExecution
 
 if TYPE_CHECKING:
     from softipu.poptorch.options.model_options import Options
@@ -39,6 +42,18 @@ _HONOURED = OptionEffect.HONOURED
 _NONE = OptionEffect.NO_EFFECT
 _HARDWARE = OptionEffect.NEEDS_HARDWARE
 _MEMORY = "changes memory and speed on hardware, not values"
+_NOT_YET = "the software IPU cannot do this yet"
+
+WARNED = frozenset(
+    {
+        "anchorTensor",
+        "Precision.enableFloatingPointExceptions",
+        "Precision.enableStochasticRounding",
+        "Training.setAutomaticLossScaling",
+        "enableSyntheticData",
+    }
+)
+"""Options that a program may notice the lack of: when they are without effect that is a warning."""
 
 OPTIONS: Dict[str, Tuple[str, OptionEffect, str]] = {
     "device_iterations": ("deviceIterations", _HONOURED, "part of the host batch"),
@@ -47,11 +62,11 @@ OPTIONS: Dict[str, Tuple[str, OptionEffect, str]] = {
     "input_group_type": ("inputReplicaGrouping", _HONOURED, "part of the host batch"),
     "output_mode": ("outputMode", _HONOURED, "chooses the results"),
     "output_return_period": ("outputMode", _HONOURED, "chooses the results"),
-    "anchored_tensors": ("anchorTensor", _HONOURED, "read with getAnchoredTensor"),
+    "anchored_tensors": ("anchorTensor", _NONE, _NOT_YET),
     "broadcast_buffers": ("broadcastBuffers", _HONOURED, "False gives every replica its own buffers"),
     "random_seed": ("randomSeed", _HONOURED, "seeds host and device"),
     "connection_type": ("connectionType", _HONOURED, "Never refuses to run"),
-    "model_name": ("modelName", _HONOURED, "names reports"),
+    "model_name": ("modelName", _NONE, "names profiles, which are for hardware only"),
     "max_repeat_logs": ("maxRepeatLogs", _NONE, "the software IPU does not repeat log lines"),
     "log_dir": ("logDir", _NONE, "the software IPU writes no log files"),
     "sync_pattern": ("syncPattern", _NONE, "software IPUs do not wait for each other"),
@@ -78,7 +93,7 @@ TRAINING: Dict[str, Tuple[str, OptionEffect, str]] = {
 
 POPART: Dict[str, Tuple[str, OptionEffect, str]] = {
     "updatableNamedBuffers": ("updatableNamedBuffers", _HONOURED, "uploaded by copyNamedBuffersToDevice"),
-    "enableFloatingPointChecks": ("Precision.enableFloatingPointExceptions", _HONOURED, "results that are not finite raise"),
+    "enableFloatingPointChecks": ("Precision.enableFloatingPointExceptions", _NONE, _NOT_YET),
     "enableStochasticRounding": (
         "Precision.enableStochasticRounding",
         _NONE,
@@ -88,13 +103,20 @@ POPART: Dict[str, Tuple[str, OptionEffect, str]] = {
     "convolutionOptions": ("convolution options", _NONE, _MEMORY),
     "automaticLossScalingSettings.enabled": ("Training.setAutomaticLossScaling", _NONE, "the loss scale stays as given"),
     "enableStableNorm": ("enableStableNorm", _HONOURED, "norms are computed in two passes anyway"),
-    "syntheticDataMode": ("enableSyntheticData", _HONOURED, "the host's inputs are not read"),
-    "cachePath": ("enableExecutableCaching", _HONOURED, "compiled steps are kept there"),
-    "enableEngineCaching": ("enableExecutableCaching", _HONOURED, "compiled steps are kept"),
+    "syntheticDataMode": ("enableSyntheticData", _NONE, _NOT_YET + ": it computes with the inputs given"),
+    "cachePath": ("enableExecutableCaching", _NONE, _NOT_YET + ": steps are compiled anew"),
+    "enableEngineCaching": ("enableExecutableCaching", _NONE, _NOT_YET + ": steps are compiled anew"),
     "instrumentWithHardwareCycleCounter": ("logCycleCount", _HARDWARE, "software IPUs have no cycle counter"),
     "engineOptions": ("engine options and enableProfiling", _NONE, "there is no Poplar engine to profile"),
 }
 """PopART's name -> setter, effect, reason; all other names are compiler switches without effect."""
+
+PRIVATE: Dict[str, Tuple[str, Any, OptionEffect, str]] = {
+    "_relax_optimizer_checks": ("relaxOptimizerAttributesChecks", False, _NONE, "unexpected attributes are not looked for yet"),
+    "_show_compilation_progress_bar": ("showCompilationProgressBar", True, _HONOURED, "False also drops compilationTime"),
+    "_module_namescope_enabled": ("disableModuleNamescope", True, _NONE, "operations keep the names of their modules"),
+}
+"""Attribute -> setter, default, effect, reason."""
 
 
 def report(options: "Options") -> Tuple[OptionReport, ...]:
@@ -110,6 +132,14 @@ def _entries(options: "Options") -> Iterator[OptionReport]:
         else:
             setter, effect, why = OPTIONS.get(name, (name, _NONE, "unknown to the software IPU"))
             yield OptionReport(setter, value, effect, why)
+    for name, (setter, default, effect, why) in PRIVATE.items():
+        if getattr(options, name) != default:
+            yield OptionReport(setter, getattr(options, name), effect, why)
+    strategy = options._execution_strategy
+    if repr(strategy) != repr(PipelinedExecution()):
+        honoured = isinstance(strategy, PipelinedExecution)
+        why = "gives blocks their stages" if honoured else "phases change memory on hardware, not values"
+        yield OptionReport("setExecutionStrategy", strategy, _HONOURED if honoured else _NONE, why)
     for name, value in options.Training._changed().items():
         yield OptionReport(TRAINING[name][0], value, *TRAINING[name][1:])
     for name, value in options.TensorLocations._changed().items():
@@ -117,17 +147,29 @@ def _entries(options: "Options") -> Iterator[OptionReport]:
     for name, value in options.Distributed._changed().items():
         yield OptionReport(f"Distributed.{name}", value, _HONOURED, "parts the dataset between processes")
     for name, value in options._Popart._changed().items():
-        setter, effect, why = POPART.get(name, (f"_Popart.set({name!r})", _NONE, "a switch of the graph compiler"))
+        if name in POPART and value in (False, 0):
+            continue  # switched off, which is where PopART starts
+        switch = (f"_Popart.set({name!r})", _NONE, session_options.unknown_name(name) or "a switch of the graph compiler")
+        setter, effect, why = POPART.get(name, switch)
         yield OptionReport(setter, value, effect, why)
 
 
 def log_ignored(options: "Options") -> None:
     """One log line that names the options without effect; call it once for each wrapped model.
 
-    A warning when an option needs hardware, information otherwise.
+    A warning when an option needs hardware, is not known, or may be missed; information otherwise.
     """
     ignored = [entry for entry in report(options) if entry.effect is not OptionEffect.HONOURED]
     if not ignored:
         return
-    log = logger.warning if any(entry.effect is OptionEffect.NEEDS_HARDWARE for entry in ignored) else logger.info
-    log("Options without effect on a software IPU: %s", "; ".join(f"{e.option} = {e.value!r} ({e.effect.value}: {e.why})" for e in ignored))
+    unknown = any(session_options.unknown_name(name) for name in options._Popart.options)
+    grave = unknown or any(entry.effect is OptionEffect.NEEDS_HARDWARE or entry.option in WARNED for entry in ignored)
+    listed = "; ".join(f"{entry.option} = {entry.value!r} ({entry.effect.value}: {entry.why})" for entry in ignored)
+    logger.log(logging.WARNING if grave else logging.INFO, "Options without effect on a software IPU: %s", listed)
+
+
+def log_settings(options: "Options") -> None:
+    """All values in the debug log, in PopTorch's words; call it once for each compilation, with the output mode resolved."""
+    if logger.isEnabledFor(logging.DEBUG):
+        for line in session_options.settings(options.toDict()):
+            logger.debug("%s", line)

@@ -123,6 +123,8 @@ class Options(OptionSet):
     def inputReplicaGrouping(self, input_group_size: int, input_group_type: CommGroupType) -> "Options":
         """Give all replicas of a group the same input rows. Set ``replicationFactor`` first.
 
+        With CommGroupType.NoGrouping every replica reads rows of its own, whatever the size.
+
         Raises:
             ValueError: the type is All or no CommGroupType, or the size is no divisor of the replication factor.
         """
@@ -134,7 +136,8 @@ class Options(OptionSet):
                 f"An input group size must be a divisor of the replication factor ({replicas}), given {input_group_size}. "
                 "Call replicationFactor before inputReplicaGrouping."
             )
-        self.set(input_group_size=input_group_size, input_group_type=input_group_type.value)
+        size = 1 if input_group_type == CommGroupType.NoGrouping else input_group_size
+        self.set(input_group_size=size, input_group_type=input_group_type.value)
         return self
 
     def outputMode(self, output_mode: OutputMode, output_return_period: Optional[int] = None) -> "Options":

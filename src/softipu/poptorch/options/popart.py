@@ -1,11 +1,11 @@
 """Options of the graph compiler that PopTorch hands on as they are (``options._Popart``)."""
 
 import copy
-from typing import Any, Dict, List, Set, Union
+from typing import Any, Dict, List, Mapping, Set, Union
 
 from softipu.poptorch.options.option_set import FROZEN_MESSAGE
 
-PopartValue = Union[int, float, str, List[str], Set[str], Dict[str, str]]
+PopartValue = Union[int, float, str, List[str], Set[str], Mapping[str, Any]]
 
 
 class _PopartOptions:

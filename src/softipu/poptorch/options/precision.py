@@ -53,7 +53,7 @@ class _PrecisionOptions(OptionSet):
         self.checkIsFrozen()
         if not isinstance(half_float_casting, HalfFloatCastingBehavior):
             raise ValueError(
-                "halfFloatCasting must be set to poptorch.HalfFloatCastingBehavior.HalfUpcastToFloat, " f"given {half_float_casting!r}"
+                f"halfFloatCasting must be set to poptorch.HalfFloatCastingBehavior.HalfUpcastToFloat, given {half_float_casting!r}"
             )
         logger.warning(
             "Options.Precision.halfFloatCasting is deprecated and has no effect: casting always follows "

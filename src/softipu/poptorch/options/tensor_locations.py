@@ -55,9 +55,7 @@ class _TensorLocationOptions(OptionSet):
             AssertionError: not an even int from 32 to 192.
         """
         assert isinstance(num_tiles, int), f"numIOTiles needs an int, given {num_tiles!r}"
-        assert 32 <= num_tiles <= 192 and num_tiles % 2 == 0, (
-            f"numIOTiles must be an even number between 32 and 192. Given {num_tiles}"
-        )
+        assert 32 <= num_tiles <= 192 and num_tiles % 2 == 0, f"numIOTiles must be an even number between 32 and 192. Given {num_tiles}"
         self.createOrSet(numIOTiles=num_tiles)
         return self
 

@@ -1,7 +1,5 @@
 """Options of training (``options.Training``)."""
 
-
-
 from softipu.poptorch.enums import MeanReductionStrategy, ReductionType
 from softipu.poptorch.options.option_set import OptionSet
 from softipu.poptorch.options.popart import _PopartOptions
@@ -65,4 +63,3 @@ class _TrainingOptions(OptionSet):
         self.checkIsFrozen()
         self._popart_options._merge("convolutionOptions", enableConvDithering=enabled)
         return self
-

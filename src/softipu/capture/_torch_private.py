@@ -3,7 +3,7 @@
 Each name says what it is used for and on which versions it was checked.
 """
 
-from typing import Any, Callable, Tuple
+from typing import Any, Callable, Optional, Tuple
 
 import torch
 from torch._subclasses.fake_tensor import (  # checked on 2.0.1 and 2.13
@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import (  # checked on 2.0.1 and 2.13
     FakeTensor,
     FakeTensorMode,
 )
-from torch.fx.experimental.proxy_tensor import make_fx  # checked on 2.0.1 and 2.13
+from torch.fx.experimental.proxy_tensor import get_innermost_proxy_mode, make_fx  # checked on 2.0.1 and 2.13
 
 __all__ = [
     "DataDependentOutputException",
@@ -20,6 +20,7 @@ __all__ = [
     "FakeTensor",
     "FakeTensorMode",
     "disable_torch_function",
+    "graph_being_traced",
     "is_traced",
     "native_function",
     "new_fake_mode",
@@ -58,6 +59,12 @@ def trace(function: Callable[..., Any], fake_mode: FakeTensorMode, *fakes: Any) 
     """
     with fake_mode:
         return make_fx(function)(*fakes)
+
+
+def graph_being_traced() -> Optional[torch.fx.Graph]:
+    """The graph that ``trace`` is writing now, or None outside it. Checked on 2.0.1 and 2.13."""
+    mode = get_innermost_proxy_mode()
+    return None if mode is None else mode.tracer.graph
 
 
 def is_traced(value: Any) -> bool:

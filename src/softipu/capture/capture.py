@@ -9,6 +9,7 @@ from softipu.capture._torch_private import FakeTensor, FakeTensorMode, disable_t
 from softipu.capture.context import capturing
 from softipu.capture.leaks import refuse_leaks, values_before
 from softipu.capture.losses import final_loss
+from softipu.capture.module_trail import ModuleTrail
 from softipu.capture.step_rules import StepRules
 from softipu.capture.user_code import explain
 from softipu.capture.weights_in_place import replaced, unique_buffers, unique_parameters
@@ -83,15 +84,20 @@ class _Recorder:
         owners = list(self.parameters.values()) + list(self.buffers.values())
         stand_ins = by_role[Role.PARAMETER] + by_role[Role.BUFFER]
         swap = {id(owner): stand_in for owner, stand_in in zip(owners, stand_ins)}
+        trail = ModuleTrail(self.module)
+        outputs: List[torch.Tensor] = []
         with capturing() as context:
-            with replaced(self.module, swap), StepRules(context), torch.enable_grad() if self.training else torch.no_grad():
-                outputs = self.forward(by_role[Role.INPUT])
+            with trail.forward(outputs), replaced(self.module, swap), StepRules(context), torch.enable_grad() if self.training else torch.no_grad():
+                outputs.extend(self.forward(by_role[Role.INPUT]))
                 self._check_registries(swap)
             self.n_outputs = len(outputs)
             if not self.training:
-                return list(outputs)
-            gradients = self._gradients(final_loss(context.losses), by_role[Role.PARAMETER], by_role[Role.LOSS_SCALE][0])
-        return list(outputs) + gradients
+                return outputs
+            loss = final_loss(context.losses)
+            trail.claim(loss)
+            with trail.backward():
+                gradients = self._gradients(loss, by_role[Role.PARAMETER], by_role[Role.LOSS_SCALE][0])
+        return outputs + gradients
 
     def _gradients(self, loss: torch.Tensor, parameters: List[torch.Tensor], scale: torch.Tensor) -> List[torch.Tensor]:
         trainable = [(name, p) for name, p in zip(self.parameters, parameters) if p.requires_grad]
@@ -153,7 +159,11 @@ class _Recorder:
 
 def _fake(mode: FakeTensorMode, tensor: torch.Tensor) -> FakeTensor:
     with disable_torch_function():  # a wrapped parameter must not look at the device, and its class is not PyTorch's own
-        fake = mode.from_tensor(tensor.detach())
+        if tensor.is_meta:  # a model without weights is captured as one on the device
+            with mode:
+                fake = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+        else:
+            fake = mode.from_tensor(tensor.detach())
         return fake.requires_grad_(tensor.requires_grad)
 
 

@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 from softipu.capture.context import CaptureContext, MarkedLoss
+from softipu.capture.dtype_rules import on_ipu_types
+from softipu.capture.static_forms import SUBSTITUTES
 from softipu.capture.user_code import calling_line, refusal
 
 # Functional forms of the losses that PopTorch marks by itself.
@@ -51,7 +53,8 @@ class StepRules(TorchFunctionMode):
                 "return the loss from the step (or mark it by poptorch.identity_loss).",
                 calling_line(),
             )
-        result = func(*args, **kwargs)
+        args, kwargs = on_ipu_types(func, args, kwargs)
+        result = SUBSTITUTES.get(func, func)(*args, **kwargs)
         if func in LOSSES and isinstance(result, torch.Tensor):
             self._context.losses.append(MarkedLoss(result, explicit=False))
         return result

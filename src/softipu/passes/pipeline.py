@@ -10,9 +10,10 @@ from softipu.passes.exact.dead_code import DeadCode
 from softipu.passes.exact.merge_views import MergeViews
 from softipu.passes.exact.remove_aliases import RemoveAliases
 from softipu.passes.graph_pass import GraphPass
+from softipu.passes.inexact.half_arithmetic import HalfArithmetic
 
-# Aliases first, since they hide pairs of transposes; dead code last, since the others leave some.
-EXACT: Tuple[GraphPass, ...] = (RemoveAliases(), MergeViews(), DeadCode())
+# Half arithmetic first: it says what the step computes. Then aliases, since they hide pairs of transposes; dead code last, since the others leave some.
+STANDARD: Tuple[GraphPass, ...] = (HalfArithmetic(), RemoveAliases(), MergeViews(), DeadCode())
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class PassReport:
     seconds: float
 
 
-def run_passes(step: Step, passes: Sequence[GraphPass] = EXACT) -> Tuple[Step, Tuple[PassReport, ...]]:
+def run_passes(step: Step, passes: Sequence[GraphPass] = STANDARD) -> Tuple[Step, Tuple[PassReport, ...]]:
     """``step`` after ``passes``; the graph is checked after each.
 
     Raises:

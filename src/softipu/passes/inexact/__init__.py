@@ -1,0 +1,1 @@
+"""Passes that may change numerics."""

@@ -1,0 +1,121 @@
+"""Half next to float: result types, and arithmetic with float partials."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from softipu import poptorch
+from tests.softipu.small_models import MODELS
+
+HALF, FLOAT = torch.float16, torch.float32
+
+
+class Call(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+def run(function, *args):
+    return poptorch.inferenceModel(Call(function))(*args)
+
+
+@pytest.mark.parametrize("first, second", [(HALF, FLOAT), (FLOAT, HALF), (HALF, HALF)])
+@pytest.mark.parametrize(
+    "function, shapes",
+    [
+        (lambda x, w: F.linear(x, w), ((2, 3), (4, 3))),
+        (lambda x, w: x @ w, ((2, 3), (3, 4))),
+        (lambda x, w: torch.bmm(x, w), ((2, 2, 3), (2, 3, 4))),
+        (lambda x, w: F.conv2d(x, w), ((1, 2, 4, 4), (3, 2, 3, 3))),
+        (lambda x, w: F.layer_norm(x, (3,), w), ((2, 3), (3,))),
+    ],
+    ids=["linear", "matmul", "bmm", "conv2d", "layer_norm"],
+)
+def test_weights_follow_the_type_of_activations(function, shapes, first, second):
+    torch.manual_seed(0)
+    x, w = torch.randn(shapes[0]).to(first), torch.randn(shapes[1]).to(second)
+    got = run(function, x, w)
+    assert got.dtype == first
+    torch.testing.assert_close(got.float(), function(x.float(), w.to(first).float()), rtol=2e-3, atol=2e-3)
+
+
+def test_elementwise_half_and_float_gives_float_and_half_with_numbers_stays_half():
+    x = torch.ones(3, dtype=HALF)
+    assert run(lambda a, b: a + b, x, torch.ones(3)).dtype == FLOAT
+    assert run(lambda a: a * 2.0, x).dtype == HALF
+
+
+def test_sums_are_kept_in_float_and_rounded_once():
+    x = torch.full((1, 4096), 1.0, dtype=HALF)
+    x[0, 0] = 2048.0  # 2048 + 1 is 2048 in half
+    assert run(lambda a: a.sum(), x).item() == 6144.0
+    assert run(lambda a: F.linear(a, torch.ones(1, 4096, dtype=HALF)), x).item() == 6144.0
+
+
+def test_in_place_ops_on_half_reach_views_and_inputs():
+    def change(x):
+        x[0].mul_(2).exp_()
+        return x.sum()
+
+    x = torch.ones(2, 2, dtype=HALF)
+    run(change, x)
+    torch.testing.assert_close(x.float(), torch.tensor([[7.389, 7.389], [1.0, 1.0]]), rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)
+def test_half_models_train_close_to_float(model):
+    torch.manual_seed(0)
+    host = model()
+    device = copy.deepcopy(host).half()
+    batch = model.batch(16, torch.Generator().manual_seed(0))
+    half_batch = [t.half() if t.is_floating_point() else t for t in batch]
+    optimizer = torch.optim.SGD(host.parameters(), lr=0.1)
+    executor = poptorch.trainingModel(device, None, poptorch.optim.SGD(device.parameters(), lr=0.1, loss_scaling=16.0))
+    losses = []
+    for _ in range(10):
+        optimizer.zero_grad()
+        loss = host(*batch)
+        loss.backward()
+        optimizer.step()
+        losses.append((executor(*half_batch).item(), loss.item()))
+    assert losses[-1][0] < losses[0][0]
+    for got, want in losses:
+        assert got == pytest.approx(want, rel=3e-2, abs=1e-2)
+    assert all(p.dtype == HALF for p in device.parameters())
+
+
+def test_loss_scaling_saves_small_gradients_from_underflow():
+    class Tiny(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.zeros((), dtype=HALF))
+
+        def forward(self, x):
+            return poptorch.identity_loss((self.w * x).sum() * 1e-3, "none")
+
+    def step(scale):
+        model = Tiny()
+        executor = poptorch.trainingModel(model, None, poptorch.optim.SGD(model.parameters(), lr=1e5, loss_scaling=scale))
+        executor(torch.full((1,), 1e-5, dtype=HALF))
+        return model.w.item()
+
+    assert step(1.0) == 0.0
+    assert step(1024.0) == pytest.approx(-1e-3, rel=5e-2)
+
+
+@pytest.mark.parametrize("function, index", [
+    (lambda x, i: F.cross_entropy(x, i), (0, 2)), (lambda x, i: F.nll_loss(x, i), (0, 2)),
+    (lambda x, i: x.gather(1, i.view(2, 1)), (0, 2)), (lambda x, i: F.embedding(i, x), (0, 1)), (lambda x, i: F.one_hot(i, 3), (0, 2)),
+])  # fmt: skip
+def test_int32_indices_work_as_int64(function, index):
+    x = torch.arange(6.0).view(2, 3)
+    torch.testing.assert_close(
+        run(function, x, torch.tensor(index, dtype=torch.int32)).float(), function(x, torch.tensor(index)).float()
+    )

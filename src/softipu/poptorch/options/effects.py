@@ -112,7 +112,7 @@ POPART: Dict[str, Tuple[str, OptionEffect, str]] = {
 """PopART's name -> setter, effect, reason; all other names are compiler switches without effect."""
 
 PRIVATE: Dict[str, Tuple[str, Any, OptionEffect, str]] = {
-    "_relax_optimizer_checks": ("relaxOptimizerAttributesChecks", False, _NONE, "unexpected attributes are not looked for yet"),
+    "_relax_optimizer_checks": ("relaxOptimizerAttributesChecks", False, _HONOURED, "unexpected attributes go to the debug log"),
     "_show_compilation_progress_bar": ("showCompilationProgressBar", True, _HONOURED, "False also drops compilationTime"),
     "_module_namescope_enabled": ("disableModuleNamescope", True, _NONE, "operations keep the names of their modules"),
 }

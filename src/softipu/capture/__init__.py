@@ -1,6 +1,6 @@
 """Module and sample inputs in, Step out."""
 
 from softipu.capture.capture import capture
-from softipu.capture.context import capturing, current, mark_loss
+from softipu.capture.context import capturing, current, enter_block, mark_loss
 
-__all__ = ["capture", "capturing", "current", "mark_loss"]
+__all__ = ["capture", "capturing", "current", "enter_block", "mark_loss"]

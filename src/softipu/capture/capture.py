@@ -87,6 +87,7 @@ class _Recorder:
         trail = ModuleTrail(self.module)
         outputs: List[torch.Tensor] = []
         with capturing() as context:
+            context.on_block = lambda block: trail.enter_block(block, context.recent)
             with trail.forward(outputs), replaced(self.module, swap), StepRules(context), torch.enable_grad() if self.training else torch.no_grad():
                 outputs.extend(self.forward(by_role[Role.INPUT]))
                 self._check_registries(swap)

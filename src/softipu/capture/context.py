@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Iterator, List, Optional
+from typing import Any, Callable, Hashable, Iterator, List, Optional
 
 import torch
 
@@ -17,9 +17,17 @@ class MarkedLoss:
 
 @dataclass
 class CaptureContext:
-    """State of one running capture."""
+    """State of one running capture.
+
+    Attributes:
+        losses: values marked as losses, in order.
+        recent: results of calls since the last block began.
+        on_block: told when another block begins.
+    """
 
     losses: List[MarkedLoss] = field(default_factory=list)
+    recent: List[Any] = field(default_factory=list)
+    on_block: Optional[Callable[[Optional[Hashable]], None]] = None
 
 
 _running: List[CaptureContext] = []
@@ -46,3 +54,10 @@ def mark_loss(value: torch.Tensor, *, explicit: bool) -> None:
     context = current()
     if context is not None:
         context.losses.append(MarkedLoss(value, explicit))
+
+
+def enter_block(block: Optional[Hashable]) -> None:
+    """Tells a running capture that ops from here on belong to ``block`` (None: to no block)."""
+    context = current()
+    if context is not None and context.on_block is not None:
+        context.on_block(block)

@@ -6,7 +6,7 @@ autograd tape is claimed by the module in which it was made, and a hook on it se
 
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Dict, Iterator, List, Set
+from typing import Any, Dict, Hashable, Iterator, List, Optional, Set
 
 import torch
 from torch import nn
@@ -28,6 +28,7 @@ class ModuleTrail:
         self._here = Origin()
         self._n_runs = 0
         self._stack: List[Origin] = []
+        self._block: Optional[Hashable] = None
         self._claimed: Set[Any] = set()  # the functions themselves: an id may be used again when its owner is gone
         self._mark()
 
@@ -81,7 +82,15 @@ class ModuleTrail:
         if self._here.backward:  # a checkpointed module, whose forward is done again
             return replace(self._here, module=path)
         self._n_runs += 1
-        return Origin(path, run=self._n_runs)
+        return Origin(path, run=self._n_runs, block=self._block)
+
+    def enter_block(self, block: Optional[Hashable], made: List[Any]) -> None:
+        """Nodes from here on belong to ``block``; ``made``, which is emptied, are tensors whose tape belongs to what ran before."""
+        self._mark()
+        self.claim(made)
+        made.clear()
+        self._block = block
+        self._here = self._next(self._here.module)
 
     def claim(self, values: Any) -> None:
         """Says that the tape behind ``values``, as far as nobody has claimed it, was made by the module that runs now."""

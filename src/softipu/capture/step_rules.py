@@ -55,6 +55,7 @@ class StepRules(TorchFunctionMode):
             )
         args, kwargs = on_ipu_types(func, args, kwargs)
         result = SUBSTITUTES.get(func, func)(*args, **kwargs)
+        self._context.recent.append(result)
         if func in LOSSES and isinstance(result, torch.Tensor):
             self._context.losses.append(MarkedLoss(result, explicit=False))
         return result

@@ -39,6 +39,15 @@ def is_pure(node: Node) -> bool:
     return node.op in ("get_attr", "call_function") and not written_arguments(node)
 
 
+def is_view(node: Node) -> bool:
+    """Whether ``node`` only looks at another tensor's memory, or takes one out of an op's several results."""
+    op = overload_of(node)
+    if op is None:
+        return node.op == "call_function"
+    returns = op._schema.returns
+    return bool(returns) and returns[0].alias_info is not None and not returns[0].alias_info.is_write
+
+
 def is_random(node: Node) -> bool:
     """Whether ``node`` draws random numbers from the default generator."""
     op = overload_of(node)

@@ -1,6 +1,7 @@
 """Where in the user's model an op comes from."""
 
 from dataclasses import dataclass
+from typing import Hashable, Optional
 
 from torch.fx import Node
 
@@ -14,12 +15,14 @@ class Origin:
     Attributes:
         module: path from the captured module, "" for itself.
         backward: of the gradient of the call.
+        block: what the capture's caller called the block that the op belongs to, None outside all blocks.
         run: forward ops between two module boundaries have the same number, counted from 0, and so have their backward ops.
     """
 
     module: str = ""
     backward: bool = False
     run: int = 0
+    block: Optional[Hashable] = None
 
     def inside(self, path: str) -> bool:
         """Whether the op is of the module at ``path`` or of one in it; every op is inside ""."""

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Dict, Iterator, List, Optional
 
+from softipu.capture import enter_block
 from softipu.errors import Error
 
 
@@ -55,6 +56,7 @@ class BlockRecorder:
         self.current = BlockId(user_id, ipu_id)
         self.ended = False
         self.blocks.append(self.current)
+        enter_block(self.current)
 
     def enter(self, user_id: Optional[str], ipu_id: Optional[int]) -> None:
         """A ``with`` block begins."""
@@ -65,6 +67,7 @@ class BlockRecorder:
         """The innermost ``with`` block ends: back to the one around it, or to none."""
         self.current = self._enclosing.pop()
         self.ended = self.current is None
+        enter_block(self.current)
 
     def restart_numbers(self) -> None:
         """Automatic user ids start again at 0."""

@@ -1,7 +1,7 @@
 """From a module and its first inputs to a program: capture, passes, device memory."""
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
@@ -11,10 +11,14 @@ from softipu.capture._torch_private import FakeTensor
 from softipu.capture.random_ops import seed_random_ops
 from softipu.errors import Error
 from softipu.graph import Role, Step
+from softipu.graph.effects import is_view
+from softipu.graph.origin import origin_of
 from softipu.passes import run_passes
+from softipu.poptorch.block_scope import BlockId, recording
 from softipu.poptorch.enums import CommGroupType, OutputMode
 from softipu.poptorch.input_mismatch import FlatCall, unflatten_call
 from softipu.poptorch.options import Options
+from softipu.poptorch.placement import Placement, check_number_of_ipus, check_pipeline_is_filled, place_blocks
 from softipu.poptorch.structure import flatten, unflatten
 from softipu.runtime import BatchShape, OutputRule, Returned
 
@@ -80,9 +84,31 @@ def compile_step(module: nn.Module, call: FlatCall, micro: Sequence[torch.Tensor
         found.append(Outputs(out_spec, constants, len(results)))
         return [t for i, t in enumerate(results) if i not in constants]
 
-    step = seed_random_ops(capture(module, forward, micro, training=training))
-    step, _ = run_passes(step)
+    with recording():
+        captured = capture(module, forward, micro, training=training)
+    step, _ = run_passes(seed_random_ops(captured))
     return step, found[-1]
+
+
+def place(step: Step, options: Options, shape: BatchShape, *, training: bool) -> Placement:
+    """The IPUs of a step's blocks.
+
+    Raises:
+        Error: an op outside all blocks, a pipeline that is never full, or too many IPUs.
+        AssertionError: a block that the execution strategy does not know.
+    """
+    blocks: List[Optional[BlockId]] = []
+    for node in step.graph_module.graph.nodes:
+        origin = origin_of(node)
+        block = origin.block
+        if node.op == "call_function" and not origin.backward and not is_view(node) and (not blocks or blocks[-1] != block):
+            blocks.append(block if isinstance(block, BlockId) else None)
+    placement = place_blocks(blocks, options._execution_strategy)
+    check_pipeline_is_filled(
+        placement, training=training, gradient_accumulation=shape.n_accumulated, device_iterations=shape.n_iterations
+    )
+    check_number_of_ipus(placement, shape.n_replicas)
+    return placement
 
 
 def n_buffer_copies(module: nn.Module, step: Step, options: Options) -> int:

@@ -12,13 +12,14 @@ from softipu.errors import Error
 from softipu.graph import Role, Step
 from softipu.poptorch import compile_hooks, host_inputs, wrapped_weights
 from softipu.poptorch.arguments import bind
-from softipu.poptorch.compilation import Outputs, batch_shape, compile_step, n_buffer_copies, output_rule
+from softipu.poptorch.compilation import Outputs, batch_shape, compile_step, n_buffer_copies, output_rule, place
 from softipu.poptorch.device_optimizer import DeviceOptimizer
 from softipu.poptorch.enums import ConnectionType, OutputMode
 from softipu.poptorch.input_mismatch import FlatCall, check_same_inputs, flatten_call, tensor_names
 from softipu.poptorch.latency import CallTimes
 from softipu.poptorch.log import logger
 from softipu.poptorch.options import Options, log_ignored
+from softipu.poptorch.placement import Placement
 from softipu.runtime import DeviceMemory, Program
 
 _NOT_COMPILED = "Model has not been compiled or has been destroyed. Call it once, or compile(*inputs), first."
@@ -168,6 +169,7 @@ class PoplarExecutor:
         start = time.perf_counter()
         self._bring_host_up_to_date(module)
         step, outputs = compile_step(module, call, micro, training=self._training)
+        self._placement = place(step, self._options, self._shape, training=self._training)
         n_copies = n_buffer_copies(module, step, self._options)
         parameters, buffers = _plain(module.named_parameters()), _plain(module.named_buffers())
         memory = DeviceMemory.upload(parameters, buffers, n_copies, self._seed())
@@ -371,6 +373,7 @@ class PoplarExecutor:
     _call: FlatCall
     _output_dtypes: List[torch.dtype]
     _changed_inputs: List[int]
+    _placement: Placement
 
 
 def trainingModel(

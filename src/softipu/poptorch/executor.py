@@ -18,8 +18,9 @@ from softipu.poptorch.enums import ConnectionType, OutputMode
 from softipu.poptorch.input_mismatch import FlatCall, check_same_inputs, flatten_call, tensor_names
 from softipu.poptorch.latency import CallTimes
 from softipu.poptorch.log import logger
-from softipu.poptorch.options import Options, log_ignored
+from softipu.poptorch.options import Options, check_target, log_ignored, log_settings
 from softipu.poptorch.placement import Placement
+from softipu.poptorch.strategies import PipelinedExecution
 from softipu.runtime import DeviceMemory, Program
 
 _NOT_COMPILED = "Model has not been compiled or has been destroyed. Call it once, or compile(*inputs), first."
@@ -52,9 +53,11 @@ class PoplarExecutor:
         self._training = training
         self._shape = batch_shape(self._options, training=training)
         if not training and self._options.Training.gradient_accumulation != 1:
+            pipelined = isinstance(self._options._execution_strategy, PipelinedExecution)
             raise Error(
-                f"inferenceModel needs Options.Training.gradientAccumulation(1), given {self._options.Training.gradient_accumulation}. "
-                "Make options of their own for inference; with a PipelinedExecution use deviceIterations instead to fill the pipeline."
+                "You must set poptorch.Options().Training.gradientAccumulation to 1 or leave it as its default value (1) when running a "
+                f"poptorch.inferenceModel(); given {self._options.Training.gradient_accumulation}."
+                + (" Use poptorch.Options().deviceIterations() to process a sufficient number of batches each run for pipelined execution instead." * pipelined)
             )
         self._optimizer: Optional[DeviceOptimizer] = None
         if training:
@@ -165,6 +168,8 @@ class PoplarExecutor:
         micro = host_inputs.micro_batch(used, names, self._shape)
         rule = output_rule(self._options, self._shape)
         host_inputs.warn_about(names, given)
+        check_target(self._options)
+        log_settings(self._options)
         compile_hooks.run_before()
         start = time.perf_counter()
         self._bring_host_up_to_date(module)
@@ -296,7 +301,7 @@ class PoplarExecutor:
                 self.copyWeightsToHostIfNeeded()
             if self._optimizer is not None:
                 self._optimizer.release()
-            wrapped_weights.unwrap(self._wrapped)
+            wrapped_weights.unwrap(self._wrapped, self)
             self._wrapped = []
             _in_training.pop(self._module, None)
         self._program = None
@@ -423,9 +428,7 @@ def _default_optimizer(module: nn.Module) -> torch.optim.Optimizer:
 def _owners(module: nn.Module) -> List[PoplarExecutor]:
     found: List[PoplarExecutor] = []
     for tensor in [*module.parameters(), *module.buffers()]:
-        owner = wrapped_weights.owner_of(tensor)
-        if isinstance(owner, PoplarExecutor) and owner not in found:
-            found.append(owner)
+        found.extend(o for o in wrapped_weights.owners_of(tensor) if isinstance(o, PoplarExecutor) and o not in found)
     return found
 
 

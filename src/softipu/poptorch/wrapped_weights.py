@@ -12,7 +12,7 @@ import torch
 
 from softipu.capture._torch_private import disable_torch_function
 
-_OWNER = "_softipu_owner"
+_OWNERS = "_softipu_owners"
 
 # Questions that no value is needed for.
 _WITHOUT_VALUES = frozenset(
@@ -70,6 +70,7 @@ _PLAIN = {wrapped: plain for plain, wrapped in _WRAPPED.items()}
 def wrap(tensors: Iterable[torch.Tensor], owner: Owner) -> List[torch.Tensor]:
     """Makes reads of ``tensors`` ask ``owner`` first; tensors of other classes than Parameter and Tensor stay as they are.
 
+    Modules that share parameters may be in training each on its own: then each owner is asked.
     The tensors keep the owner alive: it has their newest values even if the program dropped it.
     """
     done = []
@@ -77,29 +78,33 @@ def wrap(tensors: Iterable[torch.Tensor], owner: Owner) -> List[torch.Tensor]:
         wrapped = _WRAPPED.get(type(tensor))
         if wrapped is not None:
             tensor.__class__ = wrapped
-            tensor.__dict__[_OWNER] = owner
+            tensor.__dict__[_OWNERS] = ()
+        if type(tensor) in _PLAIN:
+            tensor.__dict__[_OWNERS] = (*tensor.__dict__[_OWNERS], owner)
             done.append(tensor)
     return done
 
 
-def unwrap(tensors: Iterable[torch.Tensor]) -> None:
-    """Gives wrapped tensors their own class back."""
+def unwrap(tensors: Iterable[torch.Tensor], owner: Owner) -> None:
+    """Reads of ``tensors`` do not ask ``owner`` any more; those without an owner get their own class back."""
     for tensor in tensors:
         plain = _PLAIN.get(type(tensor))
         if plain is not None:
-            tensor.__dict__.pop(_OWNER, None)
-            tensor.__class__ = plain
+            remaining = tuple(o for o in tensor.__dict__.pop(_OWNERS) if o is not owner)
+            if remaining:
+                tensor.__dict__[_OWNERS] = remaining
+            else:
+                tensor.__class__ = plain
 
 
-def owner_of(tensor: torch.Tensor) -> Optional[Owner]:
-    """The executor that a wrapped tensor belongs to, or None."""
-    return tensor.__dict__.get(_OWNER) if type(tensor) in _PLAIN else None
+def owners_of(tensor: torch.Tensor) -> Tuple[Owner, ...]:
+    """The executors that a wrapped tensor belongs to."""
+    return tensor.__dict__.get(_OWNERS, ()) if type(tensor) in _PLAIN else ()
 
 
 def bring_up_to_date(tensor: torch.Tensor) -> None:
-    """Copies the owner's weights to the host if they are newer."""
-    owner = owner_of(tensor)
-    if owner is not None:
+    """Copies an owner's weights to the host if they are newer."""
+    for owner in owners_of(tensor):
         owner.copyWeightsToHostIfNeeded()
 
 

@@ -167,3 +167,37 @@ def test_detach_and_attach_keep_weights_and_optimizer_state():
 def test_device_calls_before_compiling_are_refused(call):
     with pytest.raises(poptorch.Error, match="Model has not been compiled or has been destroyed."):
         getattr(poptorch.trainingModel(Net()), call)()
+
+
+def test_modules_that_share_parameters_train_one_after_the_other():
+    class Twice(nn.Module):
+        def __init__(self, linear):
+            super().__init__()
+            self.linear = linear
+
+        def forward(self, x):
+            return F.mse_loss(self.linear(x) * 2, x[:, :1])
+
+    torch.manual_seed(0)
+    device, host = Net(), Net()
+    host.load_state_dict(device.state_dict())
+    modules = [device, Twice(device.linear)], [host, Twice(host.linear)]
+    executors = [poptorch.trainingModel(m, None, torch.optim.SGD(device.parameters(), lr=0.1)) for m in modules[0]]
+    optimizer = torch.optim.SGD(host.parameters(), lr=0.1)
+    x = torch.ones(4, 2)
+    for i in range(6):
+        other, this = executors[(i + 1) % 2], executors[i % 2]
+        if other.isCompiled() and this.isCompiled():
+            other.copyWeightsToHost()
+            this.copyWeightsToDevice()
+        this(x)
+        optimizer.zero_grad()
+        modules[1][i % 2](x).backward()
+        optimizer.step()
+    torch.testing.assert_close(device.linear.weight.detach(), host.linear.weight.detach())
+    executors[0].destroy()
+    executors[1](x)
+    modules[1][1](x).backward()
+    assert not torch.equal(device.linear.weight, host.linear.weight)
+    executors[1].destroy()
+    assert type(device.linear.weight) is nn.Parameter

@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 import torch
 from torch import nn
 
-from softipu.capture._torch_private import FakeTensor, FakeTensorMode, disable_torch_function, new_fake_mode, trace
+from softipu.capture._torch_private import FakeTensorMode, disable_torch_function, new_fake_mode, trace
 from softipu.capture.context import capturing
 from softipu.capture.leaks import refuse_leaks, values_before
 from softipu.capture.losses import final_loss
@@ -21,7 +21,9 @@ from softipu.graph.effects import written_arguments
 aten = torch.ops.aten
 
 
-def capture(module: nn.Module, forward: Callable[[List[torch.Tensor]], List[torch.Tensor]], inputs: Sequence[torch.Tensor], *, training: bool) -> Step:
+def capture(
+    module: nn.Module, forward: Callable[[List[torch.Tensor]], List[torch.Tensor]], inputs: Sequence[torch.Tensor], *, training: bool
+) -> Step:
     """The step of one micro-batch.
 
     Args:
@@ -88,7 +90,9 @@ class _Recorder:
         outputs: List[torch.Tensor] = []
         with capturing() as context:
             context.on_block = lambda block: trail.enter_block(block, context.recent)
-            with trail.forward(outputs), replaced(self.module, swap), StepRules(context), torch.enable_grad() if self.training else torch.no_grad():
+            with trail.forward(outputs), replaced(self.module, swap), StepRules(
+                context
+            ), torch.enable_grad() if self.training else torch.no_grad():
                 outputs.extend(self.forward(by_role[Role.INPUT]))
                 self._check_registries(swap)
             self.n_outputs = len(outputs)
@@ -124,7 +128,8 @@ class _Recorder:
                     if tensor is not None and id(tensor) not in expected:
                         full = f"{prefix}.{name}" if prefix else name
                         raise Error(
-                            f"The {kind} '{full}' was bound to a new tensor inside forward; on an IPU only in-place changes of buffers persist. "
+                            f"The {kind} '{full}' was bound to a new tensor inside forward; on an IPU only in-place changes of "
+                            "buffers persist. "
                             f"Change it in place: self.{name}.copy_(...), self.{name} += ..."
                         )
 
@@ -143,7 +148,8 @@ class _Recorder:
                     mutated.add(f"{inputs[storage].role.value}.{inputs[storage].name}")
                 elif storage in constants:
                     raise CaptureError(
-                        "The step changes in place a tensor that is neither a buffer nor an input; on an IPU it is a constant of the program. "
+                        "The step changes in place a tensor that is neither a buffer nor an input; on an IPU it is a constant of the "
+                        "program. "
                         "Register it: self.register_buffer(name, tensor)."
                     )
         _separate_gradients(graph_module, output, self.n_outputs)
@@ -158,14 +164,16 @@ class _Recorder:
         return Step(graph_module, tuple(values), tuple(outputs), frozenset(mutated), self.training)
 
 
-def _fake(mode: FakeTensorMode, tensor: torch.Tensor) -> FakeTensor:
+def _fake(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
+    made: torch.Tensor
     with disable_torch_function():  # a wrapped parameter must not look at the device, and its class is not PyTorch's own
         if tensor.is_meta:  # a model without weights is captured as one on the device
             with mode:
-                fake = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+                made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
         else:
-            fake = mode.from_tensor(tensor.detach())
-        return fake.requires_grad_(tensor.requires_grad)
+            made = mode.from_tensor(tensor.detach())
+        made.requires_grad_(tensor.requires_grad)
+    return made
 
 
 def _in_layout_of(gradient: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:

@@ -68,14 +68,16 @@ def explain(error: BaseException) -> Optional[CaptureError]:
         return refusal(
             "The step reads the value of a tensor on the host (a Python branch on a tensor, .item(), int(), float(), bool(), tolist()), "
             "but an IPU's program is compiled before any value exists.",
-            "keep the choice on the device (torch.where, masks, poptorch.cond, poptorch.for_loop), or return the tensor and read it after the step.",
+            "keep the choice on the device (torch.where, masks, poptorch.cond, poptorch.for_loop), or return the tensor and read it "
+            "after the step.",
             line,
         )
     if isinstance(error, DynamicOutputShapeException):
         return refusal(
             f"The step makes a tensor whose shape depends on data ({error}), but an IPU's program has fixed shapes "
             "(boolean-mask indexing, nonzero, masked_select, unique, bincount without minlength, repeat_interleave with a tensor).",
-            "use torch.where or multiply by the mask, give one_hot num_classes and bincount minlength, or do it on the host before the step.",
+            "use torch.where or multiply by the mask, give one_hot num_classes and bincount minlength, or do it on the host before "
+            "the step.",
             line,
         )
     if ".numpy() is not supported for tensor subclasses" in text or ".tolist() is not supported for tensor subclasses" in text:

@@ -1,7 +1,7 @@
 """Puts other tensors in the place of a module's parameters and buffers while it runs."""
 
 from contextlib import contextmanager
-from typing import Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 import torch
 from torch import nn
@@ -20,14 +20,15 @@ def unique_buffers(module: nn.Module) -> Dict[str, torch.Tensor]:
 @contextmanager
 def replaced(module: nn.Module, tensors: Dict[int, torch.Tensor]) -> Iterator[None]:
     """Runs with every parameter and buffer ``t`` of ``module`` replaced by ``tensors[id(t)]``; all are put back in the end."""
-    saved: List[Tuple[Dict[str, object], str, object]] = []
-    flat: List[Tuple[nn.RNNBase, List[object]]] = []
+    saved: List[Tuple[Dict[str, Any], str, Any]] = []
+    flat: List[Tuple[nn.RNNBase, List[Any]]] = []
     for submodule in module.modules():
-        for registry in (submodule._parameters, submodule._buffers):
+        registries: Tuple[Dict[str, Any], ...] = (submodule._parameters, submodule._buffers)
+        for registry in registries:
             for name, value in registry.items():
                 if value is not None:
-                    saved.append((registry, name, value))  # type: ignore[arg-type]
-                    registry[name] = tensors[id(value)]  # type: ignore[assignment]
+                    saved.append((registry, name, value))
+                    registry[name] = tensors[id(value)]
         if isinstance(submodule, nn.RNNBase):  # keeps a second list of its weights
             flat.append((submodule, list(submodule._flat_weights)))
             submodule._flat_weights = [getattr(submodule, name, None) for name in submodule._flat_weights_names]

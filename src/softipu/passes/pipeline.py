@@ -12,7 +12,8 @@ from softipu.passes.exact.remove_aliases import RemoveAliases
 from softipu.passes.graph_pass import GraphPass
 from softipu.passes.inexact.half_arithmetic import HalfArithmetic
 
-# Half arithmetic first: it says what the step computes. Then aliases, since they hide pairs of transposes; dead code last, since the others leave some.
+# Half arithmetic first: it says what the step computes. Then aliases, since they hide pairs of transposes; dead code last,
+# since the others leave some.
 STANDARD: Tuple[GraphPass, ...] = (HalfArithmetic(), RemoveAliases(), MergeViews(), DeadCode())
 
 

@@ -40,7 +40,8 @@ def bind(module: nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Bo
     positional = [p for p in named if p.kind is not inspect.Parameter.KEYWORD_ONLY]
     name = type(module).__name__
     assert has_args or len(args) <= len(positional), (
-        f"Too many arguments provided: {name}.forward takes {len(positional)} positional arguments ({', '.join(p.name for p in positional)}), "
+        f"Too many arguments provided: {name}.forward takes {len(positional)} positional arguments "
+        f"({', '.join(p.name for p in positional)}), "
         f"but {len(args)} were given."
     )
     unknown = set(kwargs) - {p.name for p in named}

@@ -104,9 +104,7 @@ def place(step: Step, options: Options, shape: BatchShape, *, training: bool) ->
         if node.op == "call_function" and not origin.backward and not is_view(node) and (not blocks or blocks[-1] != block):
             blocks.append(block if isinstance(block, BlockId) else None)
     placement = place_blocks(blocks, options._execution_strategy)
-    check_pipeline_is_filled(
-        placement, training=training, gradient_accumulation=shape.n_accumulated, device_iterations=shape.n_iterations
-    )
+    check_pipeline_is_filled(placement, training=training, gradient_accumulation=shape.n_accumulated, device_iterations=shape.n_iterations)
     check_number_of_ipus(placement, shape.n_replicas)
     return placement
 
@@ -124,7 +122,8 @@ def n_buffer_copies(module: nn.Module, step: Step, options: Options) -> int:
     shared = [name for name in written if name not in exempt]
     if shared and options.broadcast_buffers:
         raise Error(
-            f"The buffers {', '.join(shared)} are changed by the step while replicationFactor is {options.replication_factor}, so replicas would disagree. "
+            f"The buffers {', '.join(shared)} are changed by the step while replicationFactor is {options.replication_factor}, so "
+            "replicas would disagree. "
             "Call Options.broadcastBuffers(False) to let every replica keep its own, or use one replica."
         )
     return options.replication_factor

@@ -22,7 +22,9 @@ class DeviceOptimizer:
         AssertionError, ValueError: an optimizer that the device has no rule for, or an option it cannot honour.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, parameters: Mapping[str, torch.Tensor], options: Options, shape: BatchShape) -> None:
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, parameters: Mapping[str, torch.Tensor], options: Options, shape: BatchShape
+    ) -> None:
         self._all_parameters = dict(parameters)
         mean = options.Training.accumulation_and_replication_reduction_type == ReductionType.Mean
         self._n_averaged = shape.n_accumulated * shape.n_replicas if mean else 1

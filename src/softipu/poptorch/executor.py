@@ -40,7 +40,9 @@ class PoplarExecutor:
         options: the executor's own, frozen copy.
     """
 
-    def __init__(self, module: nn.Module, options: Optional[Options], *, training: bool, optimizer: Optional[torch.optim.Optimizer] = None) -> None:
+    def __init__(
+        self, module: nn.Module, options: Optional[Options], *, training: bool, optimizer: Optional[torch.optim.Optimizer] = None
+    ) -> None:
         if options is not None and not isinstance(options, Options):
             raise Error(f"Expected a poptorch.Options for options, given a {type(options).__name__}: {options!r}.")
         given = options if options is not None else Options()
@@ -57,7 +59,10 @@ class PoplarExecutor:
             raise Error(
                 "You must set poptorch.Options().Training.gradientAccumulation to 1 or leave it as its default value (1) when running a "
                 f"poptorch.inferenceModel(); given {self._options.Training.gradient_accumulation}."
-                + (" Use poptorch.Options().deviceIterations() to process a sufficient number of batches each run for pipelined execution instead." * pipelined)
+                + (
+                    " Use poptorch.Options().deviceIterations() to process a sufficient number of batches each run for pipelined "
+                    "execution instead." * pipelined
+                )
             )
         self._optimizer: Optional[DeviceOptimizer] = None
         if training:
@@ -400,7 +405,8 @@ def trainingModel(
     other = _in_training.get(module)
     if other is not None and other() is not None:
         raise RuntimeError(
-            f"The {type(module).__name__} has already been wrapped by poptorch.trainingModel(). Call destroy() on that executor before wrapping it again."
+            f"The {type(module).__name__} has already been wrapped by poptorch.trainingModel(). Call destroy() on that executor "
+            "before wrapping it again."
         )
     return PoplarExecutor(module, options, training=True, optimizer=optimizer)
 

@@ -21,11 +21,15 @@ def on_device(tensor: torch.Tensor) -> torch.Tensor:
         Error: no elements, or an integer that does not fit into int32.
     """
     if tensor.numel() == 0:
-        raise Error(f"Zero-sized tensors are unsupported (Got shape {list(tensor.shape)}). Leave the input out, or give it at least one element.")
+        raise Error(
+            f"Zero-sized tensors are unsupported (Got shape {list(tensor.shape)}). Leave the input out, or give it at least one element."
+        )
     if tensor.dtype == torch.int64:
         low, high = (int(v) for v in torch.aminmax(tensor.detach()))
         if low < _INT32.min or high > _INT32.max:
-            raise Error(f"An int64 input holds values from {low} to {high}, but the device computes in int32 ({_INT32.min} to {_INT32.max}).")
+            raise Error(
+                f"An int64 input holds values from {low} to {high}, but the device computes in int32 ({_INT32.min} to {_INT32.max})."
+            )
     result = tensor.detach() if tensor.requires_grad else tensor
     if result.dtype in _NARROWED:
         result = result.to(_NARROWED[result.dtype])

@@ -81,9 +81,7 @@ def check_same_inputs(compiled: FlatCall, given: FlatCall) -> None:
 def describe_call_mismatch(compiled: FlatCall, given: FlatCall) -> Optional[str]:
     """The first difference between two calls, or None."""
     if len(compiled.positional) != len(given.positional):
-        return (
-            f"Number of positional arguments mismatch: expected {len(compiled.positional)} arguments but got {len(given.positional)}."
-        )
+        return f"Number of positional arguments mismatch: expected {len(compiled.positional)} arguments but got {len(given.positional)}."
     compiled_kinds, given_kinds = iter(compiled.kinds), iter(given.kinds)
     for name, expected, got in zip(compiled.names, compiled.positional, given.positional):
         difference = _compare(name, expected, got, compiled_kinds, given_kinds)

@@ -16,6 +16,6 @@ def identity_loss(x: torch.Tensor, reduction: str) -> torch.Tensor:
     assert isinstance(reduction, str) and reduction in ("sum", "mean", "none"), (
         f"Unsupported reduction type {reduction!r} of identity_loss; allowed are 'sum', 'mean' and 'none'."
     )
-    result = {"sum": x.sum, "mean": x.mean, "none": x.clone}[reduction]()
+    result = x.sum() if reduction == "sum" else x.mean() if reduction == "mean" else x.clone()
     mark_loss(result, explicit=True)
     return result

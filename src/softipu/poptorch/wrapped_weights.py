@@ -16,9 +16,15 @@ _OWNERS = "_softipu_owners"
 
 # Questions that no value is needed for.
 _WITHOUT_VALUES = frozenset(
-    [getattr(torch.Tensor, name).__get__ for name in ("shape", "dtype", "device", "layout", "requires_grad", "is_leaf", "grad", "grad_fn", "ndim")]
+    [
+        getattr(torch.Tensor, name).__get__
+        for name in ("shape", "dtype", "device", "layout", "requires_grad", "is_leaf", "grad", "grad_fn", "ndim")
+    ]
     + [getattr(torch.Tensor, name).__set__ for name in ("requires_grad", "grad")]
-    + [getattr(torch.Tensor, name) for name in ("size", "dim", "numel", "nelement", "stride", "is_contiguous", "is_floating_point", "requires_grad_")]
+    + [
+        getattr(torch.Tensor, name)
+        for name in ("size", "dim", "numel", "nelement", "stride", "is_contiguous", "is_floating_point", "requires_grad_")
+    ]
     + [torch.Tensor.__len__, torch.is_floating_point, torch.numel]
 )
 
@@ -55,11 +61,11 @@ class _Synchronised:
         return _plain_twin(self).__reduce_ex__(protocol)
 
 
-class WrappedParameter(_Synchronised, torch.nn.Parameter):
+class WrappedParameter(_Synchronised, torch.nn.Parameter):  # type: ignore[misc]  # a representation takes no arguments here
     """A parameter whose newest value may be on a device."""
 
 
-class WrappedBuffer(_Synchronised, torch.Tensor):
+class WrappedBuffer(_Synchronised, torch.Tensor):  # type: ignore[misc]
     """A buffer whose newest value may be on a device."""
 
 

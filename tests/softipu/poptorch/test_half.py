@@ -116,6 +116,4 @@ def test_loss_scaling_saves_small_gradients_from_underflow():
 ])  # fmt: skip
 def test_int32_indices_work_as_int64(function, index):
     x = torch.arange(6.0).view(2, 3)
-    torch.testing.assert_close(
-        run(function, x, torch.tensor(index, dtype=torch.int32)).float(), function(x, torch.tensor(index)).float()
-    )
+    torch.testing.assert_close(run(function, x, torch.tensor(index, dtype=torch.int32)).float(), function(x, torch.tensor(index)).float())

@@ -134,7 +134,9 @@ def test_input_groups_share_rows():
 
 def test_rows_that_do_not_divide_are_refused_with_all_numbers():
     executor = poptorch.inferenceModel(TimesTen(), make_options(d=2, r=2))
-    with pytest.raises(AssertionError, match=r"Invalid batch dimension: In the input x, .*\(6\).*deviceIterations\(2\).*replicationFactor\(2\)"):
+    with pytest.raises(
+        AssertionError, match=r"Invalid batch dimension: In the input x, .*\(6\).*deviceIterations\(2\).*replicationFactor\(2\)"
+    ):
         executor(torch.arange(6.0))
 
 

@@ -56,7 +56,9 @@ STRATEGIES = {
     "pipelined": lambda: poptorch.PipelinedExecution(poptorch.AutoStage.SameAsIpu),
     "incremented": lambda: poptorch.PipelinedExecution(poptorch.AutoStage.AutoIncrement),
     "sharded": lambda: poptorch.ShardedExecution(),
-    "listed": lambda: poptorch.PipelinedExecution(poptorch.Stage("first").ipu(0), poptorch.Stage("second").ipu(1), poptorch.Stage("third").ipu(2)),
+    "listed": lambda: poptorch.PipelinedExecution(
+        poptorch.Stage("first").ipu(0), poptorch.Stage("second").ipu(1), poptorch.Stage("third").ipu(2)
+    ),
 }
 
 

@@ -17,11 +17,12 @@ aten = torch.ops.aten
 # Ops that move or make values and compute nothing; half goes through them as it is.
 _MOVES = frozenset(
     """
-    _to_copy copy_ copy clone detach alias empty empty_like new_empty zeros zeros_like new_zeros ones ones_like new_ones full full_like new_full
-    fill fill_ zero_ view _unsafe_view reshape _reshape_alias expand permute transpose t slice select unsqueeze squeeze unbind split
-    split_with_sizes chunk cat stack as_strided contiguous lift_fresh lift_fresh_copy constant_pad_nd flip roll repeat index gather index_select
-    embedding unfold diagonal narrow slice_backward select_backward slice_scatter select_scatter where masked_fill masked_fill_ empty_strided
-    new_empty_strided view_as_real view_as_complex arange scalar_tensor native_dropout movedim
+    _to_copy copy_ copy clone detach alias empty empty_like new_empty zeros zeros_like new_zeros ones ones_like new_ones full
+    full_like new_full fill fill_ zero_ view _unsafe_view reshape _reshape_alias expand permute transpose t slice select unsqueeze
+    squeeze unbind split split_with_sizes chunk cat stack as_strided contiguous lift_fresh lift_fresh_copy constant_pad_nd flip
+    roll repeat index gather index_select embedding unfold diagonal narrow slice_backward select_backward slice_scatter
+    select_scatter where masked_fill masked_fill_ empty_strided new_empty_strided view_as_real view_as_complex arange
+    scalar_tensor native_dropout movedim
     """.split()
 )
 
@@ -64,8 +65,8 @@ def _widen(graph_module: GraphModule, node: Node) -> None:
             if isinstance(source.meta.get("val"), torch.Tensor) and _is_half(source.meta["val"]):
                 wide[source] = graph.call_function(aten._to_copy.default, (source,), {"dtype": torch.float32})
                 wide[source].meta.update(source.meta, val=source.meta["val"].to(torch.float32))
-    node.args = map_aggregate(node.args, lambda v: _wide_dtype(wide.get(v, v) if isinstance(v, Node) else v))  # type: ignore[assignment]
-    node.kwargs = map_aggregate(node.kwargs, lambda v: _wide_dtype(wide.get(v, v) if isinstance(v, Node) else v))  # type: ignore[assignment]
+    node.args = map_aggregate(node.args, lambda v: _wide_dtype(wide.get(v, v) if isinstance(v, Node) else v))
+    node.kwargs = map_aggregate(node.kwargs, lambda v: _wide_dtype(wide.get(v, v) if isinstance(v, Node) else v))
     result = node.meta.get("val")
     with graph.inserting_after(node):
         if written:  # an in-place op worked on a wide copy: round it back into the tensor

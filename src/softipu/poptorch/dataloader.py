@@ -10,9 +10,10 @@ from softipu.errors import Error
 from softipu.poptorch.async_data import AsynchronousDataAccessor
 from softipu.poptorch.distributed_partition import DistributedPartition
 from softipu.poptorch.enums import DataLoaderMode
-from softipu.poptorch.host_batches import HostBatches, MergedBatches, are_host_batches
+from softipu.poptorch.host_batches import HostBatches, MergedBatches, are_host_batches, rows_of
 from softipu.poptorch.log import logger
 from softipu.poptorch.options import Options
+from softipu.poptorch.tensor_rows import batches_at_once
 
 
 class DataLoader(torch.utils.data.DataLoader):
@@ -77,7 +78,7 @@ class DataLoader(torch.utils.data.DataLoader):
             if not are_host_batches(batch_sampler):
                 # What is incomplete is joined in the worker when batches are rebatched, and dropped there in the end.
                 batch_sampler = MergedBatches(batch_sampler, n_micro_batches, drop_last=drop_last and mode != DataLoaderMode.AsyncRebatched)
-            self._combined_batch_size = batch_sampler.n_rows if isinstance(batch_sampler, MergedBatches) else None
+            self._combined_batch_size = rows_of(batch_sampler)
         elif is_partitioned:
             kwargs["sampler"] = _partition(dataset, options, self._combined_batch_size, shuffle, drop_last, kwargs.get("sampler"))
             shuffle = False
@@ -102,7 +103,7 @@ class DataLoader(torch.utils.data.DataLoader):
         )
         if type(self.batch_sampler) is BatchSampler and batch_sampler is None:
             # torch lets nobody set it, because it derives other attributes from it; those stay right.
-            object.__setattr__(self, "batch_sampler", HostBatches(self.sampler, self.batch_size, self.drop_last))
+            object.__setattr__(self, "batch_sampler", HostBatches(self.sampler, batching["batch_size"], self.drop_last))
         self._drops_incomplete_batches = drop_last
         self._rebatched_size = rebatched_size
         self._warn_of_surprises()
@@ -111,7 +112,8 @@ class DataLoader(torch.utils.data.DataLoader):
             assert "rebatched_size" not in async_options, (
                 "async_options cannot set rebatched_size; mode=DataLoaderMode.AsyncRebatched sets it to the combined batch size."
             )
-            self._accessor = AsynchronousDataAccessor(self, **async_options, rebatched_size=rebatched_size)
+            # Not this loader itself: the two would keep each other, and the worker, alive.
+            self._accessor = AsynchronousDataAccessor(self._for_worker(), **async_options, rebatched_size=rebatched_size)
 
     def __len__(self) -> int:
         """Number of host batches of one epoch; for an IterableDataset with several workers that round down it can be too high, as in torch.
@@ -125,7 +127,9 @@ class DataLoader(torch.utils.data.DataLoader):
         return n_samples // self._rebatched_size if self._drops_incomplete_batches else -(-n_samples // self._rebatched_size)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        return super().__iter__() if self._accessor is None else iter(self._accessor)
+        if self._accessor is not None:
+            return iter(self._accessor)
+        return batches_at_once(self) or super().__iter__()
 
     @property
     def combinedBatchSize(self) -> Optional[int]:
@@ -141,7 +145,7 @@ class DataLoader(torch.utils.data.DataLoader):
         """This loader as the worker process needs it: it makes batches there, and what would have to be pickled in vain is left out."""
         loader = copy.copy(self)
         loader._accessor = None
-        loader.__dict__.pop("options")
+        loader.__dict__.pop("options", None)
         return loader
 
     def _warn_of_surprises(self) -> None:
@@ -155,16 +159,16 @@ class DataLoader(torch.utils.data.DataLoader):
                 )
             return
         combined = self._combined_batch_size
-        if combined is None or isinstance(self.batch_sampler, MergedBatches):
-            return
+        if combined is None or type(self.batch_sampler) is not HostBatches:
+            return  # the user's own batch sampler decides
         try:
             n_samples = len(self.sampler)  # type: ignore[arg-type]
         except TypeError:
             return  # a sampler of unknown length
         if not self._drops_incomplete_batches and n_samples % combined:
             logger.warning(
-                "The number of elements in the dataset (%d) is not divisible by the number of elements of one step (%d) and drop_last=False: "
-                "the last batch has %d elements, and a model compiled for %d refuses it. To avoid this use drop_last=True.",
+                "The number of elements in the dataset (%d) is not divisible by the number of elements of one step (%d) "
+                "and drop_last=False: the last batch has %d elements, and a model compiled for %d refuses it. drop_last=True avoids this.",
                 n_samples,
                 combined,
                 n_samples % combined,
@@ -203,7 +207,9 @@ def _check_rebatching(combined: Optional[int], worker_rows: Optional[int], batch
     )
     if worker_rows is None:
         return
-    assert batch_sampler is None, "rebatched_worker_size cannot be combined with batch_sampler, which decides what a worker loads at a time."
+    assert batch_sampler is None, (
+        "rebatched_worker_size cannot be combined with batch_sampler, which decides what a worker loads at a time."
+    )
     assert combined is not None, "rebatched_worker_size needs a batch size, but batch_size is None."
     assert 0 < worker_rows <= combined, (
         f"The rebatched_worker_size ({worker_rows}) must be positive and not exceed the combined batch size ({combined})."
@@ -219,7 +225,9 @@ def _partition(
     assert not isinstance(dataset, IterableDataset), (
         f"auto_distributed_partitioning is not supported for an IterableDataset, and there are {n_processes} processes. {by_hand}"
     )
-    assert combined is not None, f"batch_size=None is not allowed with auto_distributed_partitioning over {n_processes} processes. {by_hand}"
+    assert combined is not None, (
+        f"batch_size=None is not allowed with auto_distributed_partitioning over {n_processes} processes. {by_hand}"
+    )
     assert not shuffle or options.exists("random_seed"), (
         "When using auto_distributed_partitioning with shuffle=True you must set poptorch.Options.randomSeed(), to the same value in all "
         f"{n_processes} processes, so that they shuffle alike."

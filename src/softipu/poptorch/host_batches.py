@@ -1,6 +1,6 @@
 """Batch samplers whose batches are whole host batches: the samples of one call of the device."""
 
-from typing import Any, Iterable, Iterator, List, Optional, Sequence
+from typing import Any, Iterable, Iterator, List, Optional, Sequence, Union
 
 from torch.utils.data import BatchSampler, Sampler
 
@@ -56,7 +56,7 @@ class MergedBatches(Sampler):
         """
         n_batches = len(self._batch_sampler)  # type: ignore[arg-type]
         if not self._drop_last:
-            return -(-n_batches // self._n_merged)
+            return (n_batches + self._n_merged - 1) // self._n_merged
         ends_short = self._ends_short()
         return (n_batches - ends_short) // self._n_merged
 
@@ -75,5 +75,17 @@ class MergedBatches(Sampler):
 
 def are_host_batches(batch_sampler: Any) -> bool:
     """Whether a batch sampler gives host batches already: ours, or Lightning's wrapper around one."""
-    inner = getattr(batch_sampler, "_batch_sampler", batch_sampler)
-    return isinstance(batch_sampler, (HostBatches, MergedBatches)) or isinstance(inner, (HostBatches, MergedBatches))
+    return _unwrapped(batch_sampler) is not None
+
+
+def rows_of(batch_sampler: Any) -> Optional[int]:
+    """Rows of a host batch; None when the user's batch sampler does not tell the size of its batches."""
+    ours = _unwrapped(batch_sampler)
+    return ours.batch_size if isinstance(ours, HostBatches) else ours.n_rows if ours is not None else None
+
+
+def _unwrapped(batch_sampler: Any) -> Union[HostBatches, MergedBatches, None]:
+    for candidate in (batch_sampler, getattr(batch_sampler, "_batch_sampler", None)):
+        if isinstance(candidate, (HostBatches, MergedBatches)):
+            return candidate
+    return None

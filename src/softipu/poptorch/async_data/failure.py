@@ -34,7 +34,7 @@ class Failure(NamedTuple):
         try:
             exception = pickle.loads(self.pickled)
             assert isinstance(exception, BaseException)
-        except Exception:  # a class of exceptions can do anything when it is unpickled
+        except Exception:  # noqa: BLE001  a class of exceptions can do anything when it is unpickled
             exception = WorkerException(self.summary)
         exception.__cause__ = WorkerTraceback(self.trace)
         return exception
@@ -51,6 +51,6 @@ def failure_of(exception: BaseException) -> Failure:
     try:
         pickled = pickle.dumps(exception)
         pickle.loads(pickled)
-    except Exception:  # see above
+    except Exception:  # noqa: BLE001  see above
         pickled = b""
     return Failure(summary, trace, pickled)

@@ -94,7 +94,7 @@ def run(connection: Connection, job: Job, programs_end: Optional[Connection]) ->
         worker.work()
     except (_Stopped, BrokenPipeError, EOFError, ConnectionResetError):
         return
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  the program raises it
         if not worker.is_ready:
             # The program's message points here.
             traceback.print_exc(file=sys.stderr)

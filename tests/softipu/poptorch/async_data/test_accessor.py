@@ -60,7 +60,9 @@ class Broken:
     n_taken=st.lists(st.integers(0, 8), min_size=1, max_size=5),
 )
 @settings(max_examples=25)
-def test_every_pass_starts_at_the_first_item_wherever_the_last_one_was_left(n_items, buffer_size, load_indefinitely, early_preload, n_taken):
+def test_every_pass_starts_at_the_first_item_wherever_the_last_one_was_left(
+    n_items, buffer_size, load_indefinitely, early_preload, n_taken
+):
     options = {"buffer_size": buffer_size, "load_indefinitely": load_indefinitely, "early_preload": early_preload}
     with _accessor(Numbered(n_items), **options) as accessor:
         marks = []
@@ -226,7 +228,8 @@ def test_arguments_out_of_range_are_refused(options, message):
 
 
 def test_a_dataset_that_fails_at_once_is_an_error_with_its_cause(capfd):
-    with pytest.raises(Error, match=r"worker thread failed to start \(Check above for details\): LookupError: no such file: cat.png") as caught:
+    message = r"worker thread failed to start \(Check above for details\): LookupError: no such file: cat.png"
+    with pytest.raises(Error, match=message) as caught:
         _accessor(Broken(0))
     assert type(caught.value.__cause__) is LookupError
     assert "in __iter__" in str(caught.value.__cause__.__cause__)
@@ -254,7 +257,10 @@ def test_an_empty_dataset_is_an_error():
 @pytest.mark.parametrize(
     "items, message",
     [
-        ([torch.zeros(2), torch.zeros(1)], r"float32 of shape \[1\], but that of the first item was torch.float32 of shape \[2\].*drop_last=True"),
+        (
+            [torch.zeros(2), torch.zeros(1)],
+            r"float32 of shape \[1\], but that of the first item was torch.float32 of shape \[2\].*drop_last=True",
+        ),
         ([torch.zeros(2), torch.zeros(2, dtype=torch.int64)], r"int64 of shape \[2\], but that of the first item was torch.float32"),
         ([torch.zeros(2), (torch.zeros(2),)], r"of type tuple, the first one was of type Tensor"),
     ],

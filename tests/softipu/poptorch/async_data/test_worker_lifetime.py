@@ -210,6 +210,7 @@ PROGRAM = """
     import os, signal, sys, time
     import torch
     from softipu.poptorch.async_data import AsynchronousDataAccessor
+    from softipu.poptorch.enums import SharingStrategy
 
     class Numbers:
         def __init__(self, n_good):
@@ -221,7 +222,7 @@ PROGRAM = """
             raise LookupError("no such file: cat.png")
 
     def main():
-        accessor = AsynchronousDataAccessor(Numbers({n_good}))
+        accessor = AsynchronousDataAccessor(Numbers({n_good}), sharing_strategy=SharingStrategy.{strategy})
         print(accessor._worker.process_id, flush=True)
         for item in accessor:
             break
@@ -234,13 +235,14 @@ PROGRAM = """
 
 @pytest.fixture
 def start_program(tmp_path):
-    """Runs a program that takes one item by the default strategy (a fork server) and then does something."""
+    """Runs a program that takes one item and then does something."""
     programs = []
 
-    def start(then, n_good=1000000):
+    def start(then, n_good=1000000, strategy="ForkServer"):
         path = tmp_path / "program.py"
-        path.write_text(textwrap.dedent(PROGRAM).format(then=then, n_good=n_good))
-        program = subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        path.write_text(textwrap.dedent(PROGRAM).format(then=then, n_good=n_good, strategy=strategy))
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        program = subprocess.Popen([sys.executable, str(path)], text=True, start_new_session=True, **pipes)
         programs.append(program)
         return program, int(program.stdout.readline())
 
@@ -252,7 +254,7 @@ def start_program(tmp_path):
 
 
 def test_the_worker_ends_with_a_program_that_just_ends(start_program):
-    program, worker_id = start_program("pass")
+    program, worker_id = start_program("pass", strategy="Fork")
     assert program.communicate(timeout=60) == ("", "")
     assert program.returncode == 0
     assert not _is_running(worker_id)
@@ -277,7 +279,7 @@ def test_the_worker_notices_that_its_program_was_killed(start_program):
 
 
 def test_an_error_of_the_dataset_ends_the_program_with_both_tracebacks(start_program):
-    program, worker_id = start_program("list(accessor)", n_good=2)
+    program, worker_id = start_program("list(accessor)", n_good=2, strategy="Fork")
     errors = program.communicate(timeout=60)[1]
     assert program.returncode == 1
     assert 'raise LookupError("no such file: cat.png")' in errors
@@ -292,15 +294,3 @@ def test_a_dataset_that_cannot_be_pickled_is_an_error_that_names_the_way_out():
         with pytest.raises(Error, match=f"by SharingStrategy.{strategy.name}, because .* cannot be pickled: .*use SharingStrategy.Fork"):
             AsynchronousDataAccessor(dataset, sharing_strategy=strategy)
     assert not multiprocessing.active_children()
-
-
-@pytest.mark.parametrize("strategy", list(SharingStrategy), ids=lambda strategy: strategy.name)
-def test_every_sharing_strategy_gives_the_dataset_to_the_worker(strategy, shared_memory_unchanged):
-    dataset = torch.utils.data.TensorDataset(torch.arange(6).view(3, 2), torch.arange(3.0))
-    generator = torch.Generator().manual_seed(1)
-    loader = torch.utils.data.DataLoader(dataset, shuffle=True, generator=generator)
-    expected = [index for _, (index,) in torch.utils.data.DataLoader(dataset, shuffle=True, generator=torch.Generator().manual_seed(1))]
-    with AsynchronousDataAccessor(loader, sharing_strategy=strategy) as accessor:
-        process_id = accessor._worker.process_id
-        assert [index.clone() for _, (index,) in accessor] == expected
-    assert not _is_running(process_id)

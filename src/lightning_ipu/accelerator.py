@@ -1,0 +1,84 @@
+"""IPUAccelerator: how many IPUs there are, what they are called, and what they report."""
+
+from typing import Any, Callable, Dict, List, Optional
+
+import torch
+
+from lightning_ipu import device_count
+from lightning_ipu._lightning import Lightning
+
+
+class AcceleratorBody:
+    """IPUs, or the software IPU: ``Trainer(accelerator="ipu", devices=N)``.
+
+    ``devices`` is the number of IPUs, a power of two from 1 to 64; ``"auto"`` is 1. The software IPU is always there, so this
+    accelerator is always available; ``accelerator="auto"`` never chooses it.
+    """
+
+    lightning: Lightning
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._statistics: Optional[Callable[[], Dict[str, float]]] = None
+        self._with_cpu_statistics = False
+
+    def setup_device(self, device: torch.device) -> None:
+        """Nothing: a device is attached by the first call of a compiled step."""
+
+    def setup(self, trainer: Any) -> None:
+        """Called once before each run; makes DeviceStatsMonitor ask for the IPU's figures."""
+        self._statistics = getattr(trainer.strategy, "device_statistics", None)
+        monitor = self.lightning.name("callbacks", "DeviceStatsMonitor")
+        for callback in trainer.callbacks:
+            if isinstance(callback, monitor) and hasattr(callback, "_cpu_stats"):
+                # The host's tensors are on the CPU, so the monitor takes the CPU for the device: with cpu_stats=False it would log
+                # nothing, with cpu_stats=True only this accelerator's answer.
+                self._with_cpu_statistics = self._with_cpu_statistics or bool(callback._cpu_stats)
+                callback._cpu_stats = None
+
+    def teardown(self) -> None:
+        """Nothing: the strategy releases the devices."""
+
+    @classmethod
+    def parse_devices(cls, devices: Any) -> int:
+        """The number of IPUs in ``devices``.
+
+        Raises:
+            MisconfigurationException: not a power of two from 1 to 64.
+        """
+        try:
+            return device_count.parse(devices)
+        except ValueError as error:
+            raise cls.lightning.misconfiguration(str(error)) from None
+
+    @staticmethod
+    def get_parallel_devices(devices: int) -> List[torch.device]:
+        """One device per IPU."""
+        return [torch.device("ipu", index) for index in range(devices)]
+
+    @staticmethod
+    def auto_device_count() -> int:
+        """1: more replicas change the effective batch, which only the user can want."""
+        return 1
+
+    @staticmethod
+    def is_available() -> bool:
+        """True: where there is no IPU, the software IPU runs."""
+        return True
+
+    @staticmethod
+    def name() -> str:
+        """``ipu``."""
+        return "ipu"
+
+    def get_device_stats(self, device: Any) -> Dict[str, float]:
+        """Figures of the last call of the device, for DeviceStatsMonitor."""
+        figures = dict(self._statistics()) if self._statistics is not None else {}
+        if self._with_cpu_statistics:
+            figures.update(self.lightning.name("accelerators.cpu", "get_cpu_stats")())
+        return figures
+
+    @classmethod
+    def register_accelerators(cls, accelerator_registry: Any) -> None:
+        """Puts "ipu" into a registry of Lightning's."""
+        accelerator_registry.register("ipu", cls, description="Graphcore IPU, or the software IPU", override=True)

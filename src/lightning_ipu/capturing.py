@@ -1,0 +1,96 @@
+"""Captures and compiles one step: makes the StepModule and PopTorch's executor, and starts again when the capture asks for it."""
+
+from typing import Any, Callable, Dict, FrozenSet, List, Tuple
+
+import torch
+
+from lightning_ipu import options as ipu_options
+from lightning_ipu import optimizers
+from lightning_ipu.captured_step import CapturedStep, Conditions, no_numbers
+from lightning_ipu.device import CompiledStep, Device
+from lightning_ipu.live import Needs
+from lightning_ipu.logged import MetricArithmetic, Notes, metrics_of
+from lightning_ipu.outputs import Cut
+from lightning_ipu.step_module import FIRST_SLOTS, Call, NoLoss, SlotsExhausted, StepModule
+from lightning_ipu.watch import Recapture, StateOnModule, Watch
+
+Grow = Callable[[FrozenSet[Any], FrozenSet[Any]], Tuple[FrozenSet[Any], FrozenSet[Any]]]
+
+
+class Capturing:
+    """Makes captured steps for one LightningModule and Trainer.
+
+    Args:
+        strategy: whose options, precision and optimizer the steps have.
+        device: the IPUs.
+    """
+
+    def __init__(self, strategy: Any, device: Device) -> None:
+        self._strategy, self._device = strategy, device
+        self._module = strategy.lightning_module
+        self._internal = set(vars(torch.nn.Module())) | set(vars(strategy.lightning.name("core.module", "LightningModule")())) | {"log"}
+
+    def capture(
+        self, step: str, call: Call, cut: Cut, tensors: List[torch.Tensor], environment: Dict[Any, Any], conditions: Conditions, grow: Grow
+    ) -> CapturedStep:
+        """The captured and compiled step, which holds the IPUs.
+
+        Raises:
+            MisconfigurationException: the step does something that cannot be done on an IPU; other errors are the user's own.
+        """
+        strategy = self._strategy
+        n_slots = FIRST_SLOTS
+        live, fixed = grow(frozenset(), frozenset())
+        while True:
+            compiled = self._compiled(step, call, cut, environment, live, fixed, n_slots)
+            try:
+                self._device.compile(compiled, [*no_numbers(cut.n_micro_batches, n_slots), *tensors])
+                break
+            except Recapture as again:
+                before = (live, fixed)
+                live, fixed = grow(again.live, again.fixed)
+                if (live, fixed) == before:
+                    raise RuntimeError(f"lightning-ipu: {step} could not be captured: {again.__cause__ or again!r}") from again.__cause__
+            except SlotsExhausted:
+                n_slots *= 2
+            except (NoLoss, MetricArithmetic, StateOnModule) as error:
+                raise strategy.lightning.misconfiguration(f"{type(self._module).__name__}.{step}: {error}") from error
+        record = compiled.module.captured
+        assert record is not None, "PopTorch compiled without running forward"
+        return CapturedStep(compiled, record, conditions, call.others, n_slots)
+
+    def _compiled(
+        self, step: str, call: Call, cut: Cut, environment: Dict[Any, Any], live: FrozenSet[Any], fixed: FrozenSet[Any], n_slots: int
+    ) -> CompiledStep:
+        strategy, module = self._strategy, self._module
+        poptorch, trains = strategy.poptorch, step == "training_step"
+        is_twin = trains and any(other.trains and not other.is_twin for other in self._device.alive)
+        metrics = [metric for _, metric in metrics_of(module)]
+
+        def watch(needs: Needs) -> Watch:
+            return Watch(module, strategy.trainer, needs, live, fixed, self._internal, metrics)
+
+        made = StepModule(
+            module,
+            call,
+            watch=watch,
+            notes=lambda reference: Notes(strategy.lightning, reference),
+            env=environment,
+            identity_loss=poptorch.identity_loss if trains else None,
+            context=strategy.precision_plugin.forward_context,
+            twin=is_twin,
+            n_slots=n_slots,
+        )
+        given = strategy.training_opts if trains else strategy.inference_opts
+        options = ipu_options.step_options(
+            given, poptorch, cut, trains=trains, is_twin=is_twin, detect_anomaly=bool(getattr(strategy.trainer, "_detect_anomaly", False))
+        )
+        if not trains:
+            return CompiledStep(made, poptorch.inferenceModel(made, options), None, is_twin=False)
+        user_optimizer = strategy.optimizers[0]
+        limit = strategy.trainer.gradient_clip_val
+        optimizer = optimizers.device_optimizer(poptorch, user_optimizer, made.stand_ins(), limit)
+        compiled = CompiledStep(made, poptorch.trainingModel(made, options, optimizer), optimizer, is_twin=is_twin)
+        compiled.numbers = optimizers.numbers_of(user_optimizer)
+        return compiled
+

@@ -1,0 +1,181 @@
+"""Which compiled step holds the IPUs, and where the newest weights are.
+
+One program is on the IPUs at a time. A step that is to run takes them from the one before; PopTorch then copies weights, optimizer state and
+random state to the host, and from there they go with the next. While a training step keeps the IPUs nothing is copied, unless somebody reads
+a weight on the host: then PopTorch copies all of them there, and as a reader may write, they are copied back before the next call.
+"""
+
+import contextlib
+import logging
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+
+from lightning_ipu import optimizers
+
+_log = logging.getLogger("lightning_ipu")
+
+
+class CompiledStep:
+    """An executor of PopTorch and what is known of its step.
+
+    Args:
+        module: the StepModule.
+        executor: PopTorch's executor of it.
+        optimizer: the device's optimizer, in training.
+        is_twin: whether it trains parameters of its own on the memory of the user's.
+    """
+
+    def __init__(self, module: Any, executor: Any, optimizer: Optional[torch.optim.Optimizer], *, is_twin: bool) -> None:
+        self.module, self.executor, self.optimizer, self.is_twin = module, executor, optimizer, is_twin
+        self.numbers: Any = None
+        self.members: Any = None
+        self.host_was_read = False
+        self.versions: Tuple[int, ...] = ()
+        if optimizer is not None:
+            self._learn_of_reads()
+
+    def _learn_of_reads(self) -> None:
+        # PopTorch calls this method of the instance also when a read on the host makes it copy.
+        copy = self.executor.copyWeightsToHost
+
+        def copyWeightsToHost() -> None:
+            self.host_was_read = True
+            copy()
+
+        with contextlib.suppress(AttributeError):
+            self.executor.copyWeightsToHost = copyWeightsToHost
+
+    @property
+    def trains(self) -> bool:
+        """Whether calls update the weights."""
+        return self.optimizer is not None
+
+
+class Device:
+    """The IPUs of one Trainer.
+
+    Args:
+        poptorch: the PopTorch in use.
+        tensors: parameters and buffers of the user's module, to see whether they were changed on the host.
+    """
+
+    def __init__(self, poptorch: Any, tensors: Callable[[], List[torch.Tensor]]) -> None:
+        self._poptorch, self._tensors = poptorch, tensors
+        self.holder: Optional[CompiledStep] = None
+        self.alive: List[CompiledStep] = []
+        self.optimizer_state: Optional[Dict[str, Any]] = None
+        self.random_state: Optional[List[int]] = None
+
+    def compile(self, step: CompiledStep, inputs: Sequence[torch.Tensor]) -> None:
+        """Compiles ``step``, which then holds the IPUs. Whatever the compilation raises leaves no trace of the step."""
+        self.release()
+        try:
+            if step.optimizer is not None and self.optimizer_state is not None:
+                _load_state(step.optimizer, self.optimizer_state)
+            step.executor.compile(*inputs)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                step.executor.destroy()
+            raise
+        self.alive.append(step)
+        self.holder = step
+        step.host_was_read = False
+        self._note_versions(step)
+        self._give_random_state(step)
+
+    def make_ready(self, step: CompiledStep) -> None:
+        """Gives the IPUs to ``step``, with the newest weights."""
+        if self.holder is not step:
+            self.release()
+            if not step.executor.isAttachedToDevice():
+                step.executor.attachToDevice()
+            else:
+                step.executor.copyWeightsToDevice()
+            self.holder = step
+            if step.trains:
+                self._give_optimizer_state(step)
+                self._give_random_state(step)
+        elif step.host_was_read or (not step.trains and step.versions != self._versions()):
+            step.executor.copyWeightsToDevice()
+        step.host_was_read = False
+        self._note_versions(step)
+
+    def after_training_call(self, step: CompiledStep) -> None:
+        """Brings weights to the host where PopTorch does not know who reads them."""
+        if step.is_twin:
+            step.executor.copyWeightsToHost()
+            step.host_was_read = False
+
+    def release(self) -> None:
+        """Takes the IPUs from the step that holds them; weights, optimizer state and random state are on the host then."""
+        step, self.holder = self.holder, None
+        if step is None or not step.executor.isCompiled() or not step.executor.isAttachedToDevice():
+            return
+        if step.trains:
+            self.random_state = list(step.executor.rng_state)
+            self._take_optimizer_state(step)
+        step.executor.detachFromDevice()
+
+    def drop(self, step: CompiledStep) -> None:
+        """Frees a step that is not needed any more."""
+        if self.holder is step:
+            self.release()
+        self.alive.remove(step)
+        step.executor.destroy()
+
+    def read_optimizer_state(self) -> Optional[Dict[str, Any]]:
+        """PopTorch's state of the optimizer, newest, or None before the first training call."""
+        if self.holder is not None and self.holder.trains:
+            self._take_optimizer_state(self.holder)
+        return self.optimizer_state
+
+    def read_random_state(self) -> Optional[List[int]]:
+        """The training step's random state, newest, or None."""
+        if self.holder is not None and self.holder.trains:
+            self.random_state = list(self.holder.executor.rng_state)
+        return self.random_state
+
+    def close(self) -> None:
+        """Frees everything. Never raises: an error on the way here is the one to show."""
+        for action in (self.release, *(lambda step=step: step.executor.destroy() for step in self.alive)):  # type: ignore[misc]
+            try:
+                action()
+            except Exception as error:  # noqa: BLE001  see above
+                _log.warning("lightning-ipu: releasing the IPUs failed: %s: %s", type(error).__name__, error)
+        self.alive = []
+        self.holder = None
+
+    def _take_optimizer_state(self, step: CompiledStep) -> None:
+        assert step.optimizer is not None
+        state = step.optimizer.state_dict()
+        if state.get("ipu_state") is not None:
+            # Without its numbers (ipu_param): those are the user's optimizer's, and may have changed since.
+            self.optimizer_state = {"ipu_state": dict(state["ipu_state"]), "ipu_param": {}}
+
+    def _give_optimizer_state(self, step: CompiledStep) -> None:
+        others = [other for other in self.alive if other.trains and other is not step]
+        if others and self.optimizer_state is not None and step.optimizer is not None:
+            _load_state(step.optimizer, self.optimizer_state)
+            step.executor.setOptimizer(step.optimizer)
+
+    def _give_random_state(self, step: CompiledStep) -> None:
+        if step.trains and self.random_state is not None and any(self.random_state):
+            step.executor.rng_state = self.random_state
+
+    def _versions(self) -> Tuple[int, ...]:
+        return tuple(tensor._version for tensor in self._tensors())
+
+    def _note_versions(self, step: CompiledStep) -> None:
+        if not step.trains:
+            step.versions = self._versions()
+
+
+def _load_state(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> None:
+    plain = torch.optim.Optimizer.state_dict(optimizer)
+    optimizer.load_state_dict({**state, "state": plain["state"], "param_groups": plain["param_groups"]})
+
+
+def trainable_state(parameters: Sequence[torch.Tensor], optimizer: torch.optim.Optimizer) -> Any:
+    """What a training step is compiled for besides shapes: which parameters want gradients, and which are in which group."""
+    return tuple(parameter.requires_grad for parameter in parameters), optimizers.members_of(optimizer)

@@ -1,0 +1,274 @@
+"""Numbers that a step reads while it is captured and that change later: batch_idx, current_epoch, a counter, a weight that warms up.
+
+A LiveNumber stands in for such a number. Arithmetic on it gives another LiveNumber, whose value the host works out before every call.
+Arithmetic with a tensor makes it an input of the compiled step. Whatever needs its value at once (a comparison, a shape, an index) gets the
+value and notes a **guard**: what was asked and what the answer was. A step is used only while its guards give the same answers.
+"""
+
+import functools
+import importlib.util
+import math
+import numbers
+import operator
+import os
+import sys
+import sysconfig
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple
+
+import torch
+
+Env = Mapping[Any, Any]
+Expression = Callable[[Env], Any]
+
+# Tensor arithmetic in which a number may stand where a tensor may.
+_ELEMENTWISE = frozenset(
+    ["add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "floor_divide", "pow", "remainder", "fmod", "rsub"]
+    + ["eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "where", "lerp", "clamp", "clip", "clamp_min", "clamp_max", "fill_"]
+    + ["__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__rtruediv__", "__div__", "__rdiv__"]
+    + ["__pow__", "__rpow__", "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__eq__", "__ne__", "__lt__", "__le__"]
+    + ["__gt__", "__ge__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__", "add_", "sub_", "mul_", "div_", "masked_fill"]
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the user's code something was read: file and line."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A question about live numbers and the answer on which the captured step rests.
+
+    Attributes:
+        ask: the question, of the values of one micro-batch.
+        answer: what it gave at capture.
+        names: the names that the question is about, such as ``batch_idx`` or ``self.beta``.
+        keys: the same as keys of the environment.
+        place: the user's line that asked.
+    """
+
+    ask: Expression
+    answer: Any
+    names: Tuple[str, ...]
+    keys: FrozenSet[Any]
+    place: Optional[Place]
+
+
+class Needs:
+    """What the numbers of one capture turned out to need: inputs of the step, and guards."""
+
+    def __init__(self, env: Env, as_tensor: Callable[[Expression, Any], torch.Tensor]) -> None:
+        self.env = env
+        self.as_tensor = as_tensor
+        self.guards: List[Guard] = []
+        self.texts: List[Tuple[Tuple[str, ...], Optional[Place]]] = []
+
+
+class LiveNumber:
+    """A number whose value depends on the call. To ``isinstance`` it is an int or a float, to C code it is not."""
+
+    __slots__ = ("_expression", "_keys", "_names", "_needs", "_value")
+
+    def __init__(self, needs: Needs, expression: Expression, value: Any, names: Tuple[str, ...], keys: FrozenSet[Any]) -> None:
+        self._needs, self._expression, self._value = needs, expression, value
+        self._names, self._keys = names, keys
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return type(self._value)
+
+    def _settle(self, ask: Expression, answer: Any) -> Any:
+        self._needs.guards.append(Guard(ask, answer, self._names, self._keys, user_place()))
+        return answer
+
+    def _known(self) -> Any:
+        """The value, from now on guarded."""
+        return self._settle(self._expression, self._value)
+
+    def _with(self, function: Callable[..., Any], *others: Any) -> Any:
+        if any(isinstance_of_tensor(other) for other in others):
+            return NotImplemented
+        if not all(isinstance(other, numbers.Real) for other in others):
+            return NotImplemented
+        operands = (self, *others)
+        numbers = tuple(operand for operand in operands if is_live(operand))
+        expressions = tuple(operand._expression if is_live(operand) else _constant(operand) for operand in operands)
+        return LiveNumber(
+            self._needs,
+            lambda env: function(*(expression(env) for expression in expressions)),
+            function(*(operand._value if is_live(operand) else operand for operand in operands)),
+            tuple(dict.fromkeys(name for number in numbers for name in number._names)),
+            frozenset().union(*(number._keys for number in numbers)),
+        )
+
+    def _asked(self, function: Callable[[Any, Any], bool], other: Any) -> Any:
+        result = self._with(function, other)
+        return result if result is NotImplemented else result._known()
+
+    def __bool__(self) -> bool:
+        return bool(self._settle(lambda env: bool(self._expression(env)), bool(self._value)))
+
+    def __index__(self) -> int:
+        return operator.index(self._known())
+
+    def __int__(self) -> int:
+        return int(self._settle(lambda env: int(self._expression(env)), int(self._value)))
+
+    def __float__(self) -> float:
+        return float(self._known())
+
+    def __hash__(self) -> int:
+        return hash(self._known())
+
+    def __repr__(self) -> str:
+        # Text is made once, when the step is captured. A guard would capture again for every line that is printed.
+        self._needs.texts.append((self._names, user_place()))
+        return repr(self._value)
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        self._needs.texts.append((self._names, user_place()))
+        return format(self._value, spec)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._known(), name)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Sequence[type], args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        convert = _as_input if name in _ELEMENTWISE else _as_value
+        partner = next((arg for arg in (*args, *(kwargs or {}).values()) if isinstance_of_tensor(arg)), None)
+        return func(*(convert(arg, partner) for arg in args), **{key: convert(arg, partner) for key, arg in (kwargs or {}).items()})
+
+
+def _binary(function: Callable[[Any, Any], Any]) -> Tuple[Callable[..., Any], Callable[..., Any]]:
+    def forward(self: LiveNumber, other: Any) -> Any:
+        return self._with(function, other)
+
+    def backward(self: LiveNumber, other: Any) -> Any:
+        return self._with(lambda a, b: function(b, a), other)
+
+    return forward, backward
+
+
+def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda self, *more: self._with(lambda value: function(value, *more))
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor"):
+    _forward, _backward = _binary(getattr(operator, _name))
+    setattr(LiveNumber, f"__{_name.rstrip('_')}__", _forward)
+    setattr(LiveNumber, f"__r{_name.rstrip('_')}__", _backward)
+for _name, _function in (("neg", operator.neg), ("pos", operator.pos), ("abs", abs), ("round", round), ("floor", math.floor), ("ceil", math.ceil)):
+    setattr(LiveNumber, f"__{_name}__", _unary(_function))  # type: ignore[arg-type]
+setattr(LiveNumber, "__trunc__", _unary(math.trunc))
+setattr(LiveNumber, "__divmod__", lambda self, other: (self // other, self % other))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(LiveNumber, f"__{_name}__", lambda self, other, _f=getattr(operator, _name): self._asked(_f, other))
+
+
+def live(needs: Needs, key: Any, name: str) -> LiveNumber:
+    """The live number that the environment has under ``key``."""
+    return LiveNumber(needs, lambda env: env[key], needs.env[key], (name,), frozenset([key]))
+
+
+def is_live(value: Any) -> bool:
+    """Whether ``value`` is a LiveNumber; ``isinstance`` cannot tell, as a LiveNumber claims to be an int or a float."""
+    return type(value) is LiveNumber
+
+
+def isinstance_of_tensor(value: Any) -> bool:
+    """Whether ``value`` is a tensor."""
+    return isinstance(value, torch.Tensor)
+
+
+def evaluated(value: Any, env: Env) -> Any:
+    """The value of a live number in ``env``; other values as they are."""
+    return value._expression(env) if is_live(value) else value
+
+
+def user_place() -> Optional[Place]:
+    """The line that runs now in code that is neither the plug-in's nor an installed package's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if os.path.isabs(file) and not file.startswith(_not_users()) and "site-packages" not in file and "dist-packages" not in file:
+            return Place(file, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+@functools.lru_cache(maxsize=None)
+def _not_users() -> Tuple[str, ...]:
+    """Folders whose code is nobody's step: the plug-in, the software IPU, the standard library."""
+    software = importlib.util.find_spec("softipu")
+    folders = [os.path.dirname(os.path.abspath(__file__)), sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"]]
+    folders += list(software.submodule_search_locations or []) if software is not None else []
+    return tuple(os.path.join(folder, "") for folder in folders)
+
+
+def _constant(value: Any) -> Expression:
+    return lambda env: value
+
+
+def _as_value(value: Any, partner: Any) -> Any:
+    if isinstance(value, (list, tuple)) and any(is_live(item) for item in value):
+        return type(value)(_as_value(item, partner) for item in value)
+    return value._known() if is_live(value) else value
+
+
+def _as_input(value: Any, partner: Any) -> Any:
+    if not is_live(value):
+        return value
+    tensor = value._needs.as_tensor(value._expression, value._value)
+    # A Python number takes the dtype of the tensor that it meets, where a 0-d tensor might change it.
+    return tensor if partner is None else tensor.to(torch.result_type(partner, value._value))
+
+
+class HostValue:
+    """A word, a list of words or another object in a batch. Steps rarely look at it; one that does is guarded by what it saw.
+
+    To ``isinstance`` it is what it stands for. Any use reports to ``touched``, and goes on with the value itself.
+    """
+
+    __slots__ = ("_key", "_touched", "_value")
+
+    def __init__(self, key: Any, value: Any, touched: Callable[[Any], None]) -> None:
+        self._key, self._value, self._touched = key, value, touched
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return type(self._value)
+
+    def _looked_at(self) -> Any:
+        self._touched(self._key)
+        return self._value
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._looked_at(), name)
+
+
+def _passing_on(name: str) -> Callable[..., Any]:
+    return lambda self, *args, **kwargs: getattr(self._looked_at(), name)(*args, **kwargs)
+
+
+for _name in ("getitem", "setitem", "iter", "len", "contains", "eq", "ne", "lt", "le", "gt", "ge", "hash", "str", "repr", "format", "add", "radd"):
+    setattr(HostValue, f"__{_name}__", _passing_on(f"__{_name}__"))
+for _name in ("mul", "mod", "call", "enter", "exit", "fspath", "bytes"):
+    setattr(HostValue, f"__{_name}__", _passing_on(f"__{_name}__"))
+setattr(HostValue, "__bool__", lambda self: bool(self._looked_at()))
+
+
+def is_host_value(value: Any) -> bool:
+    """Whether ``value`` is a HostValue; ``isinstance`` cannot tell."""
+    return type(value) is HostValue

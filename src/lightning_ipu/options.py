@@ -1,0 +1,97 @@
+"""PopTorch's Options for a compiled step: the user's, completed by what the Trainer's flags say. The user's own object is not changed."""
+
+from typing import Any, Optional, Tuple
+
+import torch
+
+from lightning_ipu._lightning import Lightning
+from lightning_ipu.cutting import Sizes
+
+
+def sizes_of(
+    training_opts: Any, inference_opts: Any, *, devices: int, accumulate: int, device_iterations: int, lightning: Lightning
+) -> Tuple[Sizes, Sizes]:
+    """D, G and R in training and elsewhere.
+
+    Raises:
+        MisconfigurationException: options that contradict the Trainer's flags.
+    """
+    replicas = _agreed(
+        "replicationFactor", training_opts.replication_factor, None, f"Trainer(devices={devices})", lightning
+    ) or devices
+    if devices % replicas:
+        raise lightning.misconfiguration(
+            f"training_opts.replicationFactor({replicas}) does not divide Trainer(devices={devices}). devices is the number of IPUs, and every "
+            f"replica needs the same number of them. Allowed factors: {', '.join(str(n) for n in range(1, devices + 1) if devices % n == 0)}."
+        )
+    if inference_opts.replication_factor not in (1, replicas):
+        raise lightning.misconfiguration(
+            f"inference_opts.replicationFactor({inference_opts.replication_factor}) differs from the {replicas} replicas of training on "
+            f"Trainer(devices={devices}). Leave it out, or give {replicas}."
+        )
+    accumulated = _agreed(
+        "Training.gradientAccumulation",
+        training_opts.Training.gradient_accumulation,
+        accumulate,
+        f"Trainer(accumulate_grad_batches={accumulate})",
+        lightning,
+    )
+    if inference_opts.Training.gradient_accumulation != 1:
+        raise lightning.misconfiguration(
+            f"inference_opts.Training.gradientAccumulation({inference_opts.Training.gradient_accumulation}): there are no gradients outside training. "
+            "Use deviceIterations in inference_opts instead."
+        )
+    flag = f"IPUStrategy(device_iterations={device_iterations})"
+    in_training = _agreed("training_opts.deviceIterations", training_opts.device_iterations, device_iterations, flag, lightning)
+    elsewhere = _agreed("inference_opts.deviceIterations", inference_opts.device_iterations, device_iterations, flag, lightning)
+    return Sizes(in_training or 1, accumulated or 1, replicas, None), Sizes(elsewhere or 1, 1, replicas, None)
+
+
+def _agreed(option: str, in_options: int, in_flags: Optional[int], flag: str, lightning: Lightning) -> Optional[int]:
+    """The value of an option that may also be a flag; 1 in either place says nothing."""
+    if in_options == 1:
+        return in_flags
+    if in_flags not in (None, 1, in_options):
+        raise lightning.misconfiguration(f"{option}({in_options}) contradicts {flag}. Give the number in one of the two places.")
+    return in_options
+
+
+def loader_options(given: Any, sizes: Sizes) -> Any:
+    """Options for a DataLoader of host batches."""
+    options = given.clone()
+    options.deviceIterations(sizes.n_iterations)
+    options.replicationFactor(sizes.n_replicas)
+    options.Training.gradientAccumulation(sizes.n_accumulated)
+    return options
+
+
+def step_options(given: Any, poptorch: Any, cut: Any, *, trains: bool, is_twin: bool, detect_anomaly: bool) -> Any:
+    """Options for one compiled step.
+
+    Args:
+        given: the user's.
+        poptorch: the PopTorch in use.
+        cut: how its host batches are cut.
+        trains: whether it updates weights.
+        is_twin: whether it holds weights of its own on the memory of the user's.
+        detect_anomaly: Trainer's flag.
+    """
+    options = given.clone()
+    options.deviceIterations(cut.n_iterations)
+    options.replicationFactor(cut.n_replicas)
+    options.Training.gradientAccumulation(cut.n_accumulated if trains else 1)
+    options.outputMode(poptorch.OutputMode.All)
+    if trains:
+        # LR schedulers add attributes to the user's optimizer, which are nothing to warn about.
+        options.relaxOptimizerAttributesChecks(True)
+    if is_twin and cut.n_replicas > 1:
+        # PopTorch knows BatchNorm by its class, which a twin does not have; its statistics are each replica's own anyway.
+        options.broadcastBuffers(False)
+    if detect_anomaly:
+        options.Precision.enableFloatingPointExceptions(True)
+    if not options.exists("random_seed"):
+        # randomSeed also seeds torch on the host, whose random numbers are the user's.
+        state = torch.random.get_rng_state()
+        options.randomSeed(torch.initial_seed() % 2**31)
+        torch.random.set_rng_state(state)
+    return options

@@ -1,0 +1,275 @@
+"""Runs one kind of step (training, validation, test or prediction) of a LightningModule, host batch by host batch.
+
+For every call: cut the host batch into what the device takes at once, find a captured step whose guards hold (or capture one), give it
+the IPUs, run it, and do on the host what the step did beside computing: logging, metrics, attributes.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple
+
+import torch
+
+from lightning_ipu.captured_step import CapturedStep, Changed, Conditions
+from lightning_ipu.cutting import Piece, Sizes, pieces_of
+from lightning_ipu.device import Device
+from lightning_ipu.live import evaluated, is_host_value
+from lightning_ipu.logged import Group, OutputOf, ResultOf, replay
+from lightning_ipu.outputs import Results, whole
+from lightning_ipu.step_module import Call, LiveLeaf
+from lightning_ipu.structure import Form, first_rows, mapped, paths, take_apart
+from lightning_ipu.watch import grow_again, set_again
+
+# Captures of one step for one shape of batch. A step that needs more reads something new in every call.
+MOST_CAPTURES = 16
+
+
+@dataclass
+class Arguments:
+    """What Lightning calls a step with, taken apart.
+
+    Attributes:
+        leaves, form: of all arguments.
+        tensors: the leaves that are tensors, by place.
+        others: the leaves that are not: a LiveLeaf for a number, else the value.
+        numbers: values of the numbers, by key.
+        dataloader_idx: which loader the batch is from, 0 with one.
+        batch_idx: of the host batch.
+    """
+
+    leaves: List[Any]
+    form: Form
+    tensors: Dict[int, torch.Tensor]
+    others: Dict[int, Any]
+    numbers: Dict[Any, Any]
+    dataloader_idx: int
+    batch_idx: int
+    rows: Optional[int] = field(default=None)
+
+
+def arguments_of(args: Sequence[Any], batch_idx: int) -> Arguments:
+    """Takes the arguments of a step apart: (batch,), (batch, batch_idx) or (batch, batch_idx, dataloader_idx)."""
+    batch_leaves, _ = take_apart(args[0])
+    leaves, form = take_apart(tuple(args[:2]) if len(args) < 3 else tuple(args))
+    tensors, others, numbers = {}, {}, {}  # type: Dict[int, torch.Tensor], Dict[int, Any], Dict[Any, Any]
+    for place, leaf in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor):
+            tensors[place] = leaf
+        elif place == len(batch_leaves):
+            others[place] = LiveLeaf("batch_idx", "batch_idx")
+        elif place > len(batch_leaves):
+            others[place] = leaf  # dataloader_idx: one step per loader
+        elif isinstance(leaf, (bool, int, float)):
+            others[place] = LiveLeaf(("batch", place), f"number {place} of the batch")
+            numbers[("batch", place)] = leaf
+        else:
+            others[place] = leaf
+    return Arguments(leaves, form, tensors, others, numbers, args[2] if len(args) > 2 else 0, batch_idx, first_rows(args[0]))
+
+
+class Program:
+    """All captured steps of one kind.
+
+    Args:
+        strategy: gives sizes, options and what a capture needs.
+        step: ``training_step``, ``validation_step``, ``test_step`` or ``predict_step``.
+        device: the IPUs.
+    """
+
+    def __init__(self, strategy: Any, step: str, device: Device) -> None:
+        self._strategy, self.step, self._device = strategy, step, device
+        self.trains = step == "training_step"
+        self.steps: List[CapturedStep] = []
+        self._live: FrozenSet[Any] = frozenset()
+        self._fixed: FrozenSet[Any] = frozenset()
+        self._told: Set[str] = set()
+        self.n_updates = 0
+
+    def run(self, args: Sequence[Any], batch_idx: int, sizes: Sizes, most_updates: Optional[int] = None) -> Any:
+        """Runs one host batch and returns what the step returns for it."""
+        arguments = arguments_of(args, batch_idx)
+        pieces = pieces_of(arguments.rows, sizes, trains=self.trains, most_updates=most_updates)
+        self.n_updates = 0
+        done = []
+        for piece in pieces:
+            done.append(self._run_piece(arguments, piece, sizes, is_whole=len(pieces) == 1 and sizes.n_micro_batches == 1))
+            self.n_updates += piece.cut.n_iterations
+        if not done:
+            return None
+        return self._returned(done, arguments)
+
+    def _run_piece(self, arguments: Arguments, piece: Piece, sizes: Sizes, *, is_whole: bool) -> Tuple[CapturedStep, Results, Dict[Any, Any]]:
+        tensors = [piece.rows_of(tensor, arguments.rows) for tensor in arguments.tensors.values()]
+        environments = self._environments(arguments, piece, sizes)
+        captured, environments = self._step_for(arguments, piece, tensors, environments)
+        device, step = self._device, captured.compiled
+        device.make_ready(step)
+        if self.trains:
+            self._strategy.bring_optimizer_up_to_date(step)
+        with self._strategy.timed_call():
+            outputs = step.executor(*captured.inputs(environments, piece.cut), *tensors)
+        if self.trains:
+            device.after_training_call(step)
+        results = Results(outputs, captured.record.shapes, piece.cut)
+        self._replay(captured, results, environments, arguments, is_whole=is_whole)
+        return captured, results, environments[-1]
+
+    # Which captured step
+
+    def _environments(self, arguments: Arguments, piece: Piece, sizes: Sizes) -> List[Dict[Any, Any]]:
+        """The live numbers of every group, as a CPU run with the same effective batch would have them."""
+        trainer = self._strategy.trainer
+        first = arguments.batch_idx * sizes.n_groups + piece.first_group
+        base = {"current_epoch": trainer.current_epoch, **arguments.numbers}
+        updates = trainer.global_step + self.n_updates
+        return [
+            {**base, "batch_idx": first + j, "global_step": updates + j // piece.cut.n_accumulated if self.trains else updates}
+            for j in range(piece.cut.n_groups)
+        ]
+
+    def _step_for(
+        self, arguments: Arguments, piece: Piece, tensors: List[torch.Tensor], environments: List[Dict[Any, Any]]
+    ) -> Tuple[CapturedStep, List[Dict[Any, Any]]]:
+        conditions = Conditions(
+            form=arguments.form,
+            cut=(piece.cut.n_iterations, piece.cut.n_accumulated, piece.cut.n_replicas),
+            shapes=tuple((tuple(tensor.shape), tensor.dtype) for tensor in tensors),
+            dataloader_idx=arguments.dataloader_idx,
+            extra=self._strategy.conditions(self.step, arguments.batch_idx),
+        )
+        same = [step for step in self.steps if step.conditions == conditions]
+        changes: List[Changed] = []
+        for step in same:
+            prepared = step.environments(environments)
+            changed = step.first_change(prepared, arguments.others)
+            if changed is None:
+                return step, prepared
+            changes.append(changed)
+        outdated = [step for step in self.steps if step.conditions.extra != conditions.extra]
+        for change in changes[:1]:
+            self._tell(change)
+            self._live |= change.live
+            outdated += [step for step, other in zip(same, changes) if other.live]
+        for step in dict.fromkeys(outdated):
+            self._drop(step)
+        if len(same) - len([step for step in same if step not in self.steps]) >= MOST_CAPTURES:
+            raise self._strategy.lightning.misconfiguration(
+                f"{self.step} was captured {MOST_CAPTURES} times, and needs another capture because {changes[-1].text}. On an IPU each capture is "
+                "a compilation. Use the number in arithmetic with tensors, where it is an input of the step (loss * batch_idx, torch.where(...)), "
+                "or move what depends on it into a hook such as on_train_batch_start."
+            )
+        captured = self._capture(arguments, piece, tensors, environments[0], conditions)
+        prepared = captured.environments(environments)
+        mixed = captured.first_change(prepared, arguments.others)
+        if mixed is not None:
+            self._drop(captured)
+            raise self._strategy.lightning.misconfiguration(
+                f"Within one host batch of {self.step}, {mixed.text}: all micro-batches of a call run the same program. Use torch.where(...) "
+                "on the condition, or device_iterations=1 and accumulate_grad_batches=1."
+            )
+        return captured, prepared
+
+    def _capture(
+        self, arguments: Arguments, piece: Piece, tensors: List[torch.Tensor], environment: Dict[Any, Any], conditions: Conditions
+    ) -> CapturedStep:
+        def grow(live: FrozenSet[Any], fixed: FrozenSet[Any]) -> Tuple[FrozenSet[Any], FrozenSet[Any]]:
+            self._live, self._fixed = self._live | live, self._fixed | fixed
+            return self._live, self._fixed
+
+        self._refuse_other_shapes(arguments, conditions)
+        call = Call(self.step, arguments.form, arguments.others, len(arguments.leaves))
+        captured = self._strategy.capturing.capture(self.step, call, piece.cut, tensors, environment, conditions, grow)
+        self.steps.append(captured)
+        for text in captured.warnings():
+            if text not in self._told:
+                self._told.add(text)
+                self._strategy.lightning.warn(f"{self.step}: {text}")
+        return captured
+
+    def _refuse_other_shapes(self, arguments: Arguments, conditions: Conditions) -> None:
+        """Raises for a batch of the same make-up in which something else than the number of rows differs from the first batch."""
+        places = paths(arguments.form)
+        for step in self.steps:
+            if step.conditions.form != conditions.form or step.conditions.dataloader_idx != conditions.dataloader_idx:
+                continue
+            for place, before, now in zip(arguments.tensors, step.conditions.shapes, conditions.shapes):
+                if before[0][1:] != now[0][1:] or before[1] != now[1] or len(before[0]) != len(now[0]):
+                    label = places[place].replace("[0]", "batch", 1)
+                    raise self._strategy.lightning.misconfiguration(
+                        f"{self.step} was compiled for {label} of shape {list(before[0])} and {before[1]}, and is given {list(now[0])} and {now[1]}. "
+                        "Programs of an IPU have fixed shapes: pad or crop every sample to one size, for instance in the collate function."
+                    )
+
+    def _drop(self, step: CapturedStep) -> None:
+        self.steps.remove(step)
+        self._device.drop(step.compiled)
+
+    def _tell(self, change: Changed) -> None:
+        if change.subject in self._told:
+            return
+        self._told.add(change.subject)
+        self._strategy.lightning.warn(
+            f"{self.step} is captured again because {change.text}. On an IPU this is a compilation, often minutes."
+            + (" From now on it is an input of the step." if change.live else "")
+        )
+
+    # What the host does after a call
+
+    def _replay(
+        self, captured: CapturedStep, results: Results, environments: List[Dict[Any, Any]], arguments: Arguments, *, is_whole: bool
+    ) -> None:
+        record, module = captured.record, self._strategy.lightning_module
+        cut = results.cut
+        for j, environment in enumerate(environments):
+            which = cut.group(j)
+            if record.notes:
+                n_micro = which.stop - which.start
+                rows = None if cut.micro_rows is None else cut.micro_rows * n_micro
+                value_of = lambda index, reduction, which=which: results.joined(index, which, reduction)  # noqa: E731
+                replay(record.notes, module, Group(value_of, environment, n_micro, rows, is_whole=is_whole))
+            for growth in record.growths:
+                grow_again(growth, [self._value(item, results, which, environment, arguments) for item in growth.items])
+        for write in record.writes:
+            last = len(environments) - 1
+            set_again(write, self._value(write.value, results, cut.group(last), environments[last], arguments))
+
+    def _value(self, value: Any, results: Results, which: slice, environment: Dict[Any, Any], arguments: Arguments) -> Any:
+        def of_leaf(leaf: Any) -> Any:
+            if isinstance(leaf, OutputOf):
+                return results.joined(leaf.index, which)
+            if is_host_value(leaf):
+                return arguments.leaves[leaf._key]
+            if isinstance(leaf, ResultOf):
+                raise self._strategy.lightning.misconfiguration(
+                    f"{self.step} returns or keeps the value of a metric. Metrics are computed on the host after the step, so log the value, or "
+                    "compute it in a hook such as on_train_batch_end."
+                )
+            return evaluated(leaf, environment)
+
+        return mapped(of_leaf, value)
+
+    def _returned(self, done: List[Tuple[CapturedStep, Results, Dict[Any, Any]]], arguments: Arguments) -> Any:
+        captured, results, environment = done[-1]
+        cut = results.cut
+        last_update = slice(cut.n_real - cut.n_accumulated * cut.n_replicas if self.trains else 0, cut.n_real)
+        columns = [take_apart(step.record.returned)[0] for step, _, _ in done]
+        alike = all(len(column) == len(columns[-1]) for column in columns)
+        place = iter(range(len(columns[-1])))
+
+        def of_leaf(leaf: Any) -> Any:
+            position = next(place)
+            if not isinstance(leaf, OutputOf):
+                return self._value(leaf, results, last_update, environment, arguments)
+            if self.trains and results.is_scalar(leaf.index):
+                return results.joined(leaf.index, last_update)
+            if not alike or len(done) == 1:
+                return results.joined(leaf.index, slice(0, cut.n_real))
+            return _of_all_pieces(done, [column[position] for column in columns])
+
+        return mapped(of_leaf, captured.record.returned)
+
+
+def _of_all_pieces(done: List[Tuple[CapturedStep, Results, Dict[Any, Any]]], references: List[OutputOf]) -> torch.Tensor:
+    if len({reference.index for reference in references}) == 1:
+        return whole([(results, slice(0, results.cut.n_real)) for _, results, _ in done], references[0].index)
+    values = [results.joined(reference.index, slice(0, results.cut.n_real)) for (_, results, _), reference in zip(done, references)]
+    return torch.cat(values) if values[0].dim() else torch.stack(values).to(values[0].dtype).mean().to(values[0].dtype)

@@ -1,0 +1,428 @@
+"""IPUStrategy: Lightning's hooks to calls of compiled steps."""
+
+import contextlib
+import time
+from typing import Any, Dict, Iterator, List, Mapping, Optional
+
+import torch
+
+from lightning_ipu import backend, batching, hooks, optimizer_state, optimizers
+from lightning_ipu import options as ipu_options
+from lightning_ipu._lightning import Lightning
+from lightning_ipu.capturing import Capturing
+from lightning_ipu.cutting import Sizes
+from lightning_ipu.device import CompiledStep, Device
+from lightning_ipu.program import Program
+
+_CHECKPOINT_KEY = "lightning_ipu"
+
+
+class StrategyBody:
+    """Runs a LightningModule's steps as compiled programs on IPUs.
+
+    ``Trainer(devices=N)`` is the number of IPUs; each replica of the model takes N / R of them, where R is
+    ``training_opts.replicationFactor``, or N.
+
+    Args:
+        device_iterations: D, micro-batches (in training: weight updates) that one call of the device runs one after another.
+        training_opts: ``poptorch.Options`` for training; not changed.
+        inference_opts: ``poptorch.Options`` for validation, test and prediction; not changed.
+
+    Raises:
+        ValueError: ``device_iterations`` is no positive whole number.
+    """
+
+    lightning: Lightning
+    strategy_name = "ipu"
+
+    def __init__(self, device_iterations: int = 1, training_opts: Optional[Any] = None, inference_opts: Optional[Any] = None) -> None:
+        if isinstance(device_iterations, bool) or not isinstance(device_iterations, int) or device_iterations < 1:
+            raise ValueError(f"IPUStrategy(device_iterations={device_iterations!r}): give a whole number from 1 on.")
+        super().__init__()
+        self.arguments = {"device_iterations": device_iterations, "training_opts": training_opts, "inference_opts": inference_opts}
+        self.device_iterations = device_iterations
+        self._training_opts, self._inference_opts = training_opts, inference_opts
+        self._accumulate: Optional[int] = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self.device: Optional[Device] = None
+        self._programs: Dict[str, Program] = {}
+        self._sizes: Optional[Any] = None
+        self._late_hooks: List[str] = []
+        self._in_optimizer_step = False
+        self._trainable: Optional[Any] = None
+        self._loaded_random_state: Optional[List[int]] = None
+        self._seconds = 0.0
+
+    def released(self) -> Any:
+        """This strategy, ready for another Trainer."""
+        self._accelerator = self._checkpoint_io = self._precision_plugin = None
+        self.parallel_devices = None
+        self.cluster_environment = None
+        return self
+
+    # Who runs it
+
+    @property
+    def trainer(self) -> Any:
+        """The Trainer of the running module."""
+        return self.lightning_module.trainer
+
+    @property
+    def poptorch(self) -> Any:
+        """The PopTorch in use."""
+        return backend.poptorch()
+
+    @property
+    def training_opts(self) -> Any:
+        """Options of training, the user's or new ones."""
+        if self._training_opts is None:
+            self._training_opts = self.poptorch.Options()
+        return self._training_opts
+
+    @property
+    def inference_opts(self) -> Any:
+        """Options of validation, test and prediction, the user's or new ones."""
+        if self._inference_opts is None:
+            self._inference_opts = self.poptorch.Options()
+        return self._inference_opts
+
+    @property
+    def root_device(self) -> torch.device:
+        """Where the host's tensors are: the CPU. The IPUs are ``parallel_devices``."""
+        return torch.device("cpu")
+
+    @property
+    def global_rank(self) -> int:
+        """0: replicas live in one process."""
+        return 0
+
+    @property
+    def local_rank(self) -> int:
+        """0: replicas live in one process."""
+        return 0
+
+    @property
+    def node_rank(self) -> int:
+        """0: replicas live in one process."""
+        return 0
+
+    @property
+    def world_size(self) -> int:
+        """1: replicas live in one process."""
+        return 1
+
+    @property
+    def is_global_zero(self) -> bool:
+        """True: there is one process."""
+        return True
+
+    @property
+    def handles_gradient_accumulation(self) -> bool:
+        """True: the device accumulates."""
+        return True
+
+    def reduce(self, tensor: Any, group: Any = None, reduce_op: Any = "mean") -> Any:
+        """The tensor: values of replicas are joined already."""
+        return tensor
+
+    def reduce_boolean_decision(self, decision: bool, all: bool = True) -> bool:
+        """The decision."""
+        return decision
+
+    def barrier(self, name: Optional[str] = None) -> None:
+        """Nothing: there is one process."""
+
+    def broadcast(self, obj: Any, src: int = 0) -> Any:
+        """The object."""
+        return obj
+
+    def all_gather(self, tensor: torch.Tensor, group: Any = None, sync_grads: bool = False) -> torch.Tensor:
+        """The tensor."""
+        return tensor
+
+    # Setting up
+
+    def setup_environment(self) -> None:
+        """Takes gradient accumulation over from the Trainer: from here on one host batch is whole updates."""
+        trainer = self.trainer
+        self.accelerator.setup_device(self.root_device)
+        if trainer.state.fn == "fit" and self._accumulate is None:
+            self._refuse_schedule(trainer)
+            self._accumulate = trainer.accumulate_grad_batches
+            trainer.accumulate_grad_batches = 1
+        self._sizes = None
+
+    def setup(self, trainer: Any) -> None:
+        """Checks what cannot be honoured, and makes optimizers and schedulers."""
+        module = self.lightning_module
+        if trainer.state.fn == "fit":
+            hooks.refuse_overridden(module, self.lightning)
+        if self._layer_sync is not None and self.sizes(trains=True).n_replicas > 1:
+            raise self.lightning.misconfiguration(
+                "Trainer(sync_batchnorm=True): on an IPU the statistics of BatchNorm are those of each replica's micro-batch. Leave it out, or use "
+                "GroupNorm or LayerNorm."
+            )
+        self.accelerator.setup(trainer)
+        self.model = self.precision_plugin.convert_module(self.model)
+        self.model_to_device()
+        self.device = Device(self.poptorch, lambda: [*module.parameters(), *module.buffers()])
+        self.capturing = Capturing(self, self.device)
+        self._programs = {}
+        if trainer.state.fn == "fit":
+            self.setup_optimizers(trainer)
+            optimizers.refuse_unsupported(self.optimizers, trainer, self.lightning)
+            self.device.random_state, self._loaded_random_state = self._loaded_random_state, None
+            self._late_hooks = hooks.called_after_the_step(module, trainer.callbacks, self.lightning)
+            # The step does backward and update; Lightning's closure is left with the step alone.
+            trainer.fit_loop._skip_backward = True
+        self.setup_precision_plugin()
+
+    def _refuse_schedule(self, trainer: Any) -> None:
+        scheduler = self.lightning.name("callbacks", "GradientAccumulationScheduler")
+        if any(isinstance(callback, scheduler) and callback.going_to_accumulate_grad_batches() for callback in trainer.callbacks):
+            raise self.lightning.misconfiguration(
+                "GradientAccumulationScheduler: on an IPU the number of accumulated micro-batches is part of the compiled program. Use "
+                "Trainer(accumulate_grad_batches=...), and one fit for each value."
+            )
+
+    def model_to_device(self) -> None:
+        """Leaves the weights on the host; PopTorch uploads them."""
+        self.lightning_module.to(self.root_device)
+
+    def batch_to_device(self, batch: Any, device: Optional[torch.device] = None, dataloader_idx: int = 0) -> Any:
+        """Runs the user's transfer hooks on the host."""
+        if self.lightning_module is None:
+            return batch
+        return self.lightning_module._apply_batch_transfer_handler(batch, device=self.root_device, dataloader_idx=dataloader_idx)
+
+    def sizes(self, *, trains: bool) -> Sizes:
+        """D, G and R."""
+        if self._sizes is None:
+            self._sizes = ipu_options.sizes_of(
+                self.training_opts,
+                self.inference_opts,
+                devices=len(self.parallel_devices or [0]),
+                accumulate=self._accumulate or 1,
+                device_iterations=self.device_iterations,
+                lightning=self.lightning,
+            )
+        sizes: Sizes = self._sizes[0 if trains else 1]
+        return sizes
+
+    def process_dataloader(self, dataloader: Any) -> Any:
+        """A loader of host batches from the user's."""
+        trains = bool(self.trainer.training)
+        given = self.training_opts if trains else self.inference_opts
+        return batching.host_loader(dataloader, self.sizes(trains=trains), self.poptorch, given, self.lightning, trains=trains)
+
+    def estimated_updates(self, lightnings: Any) -> Any:
+        """Trainer.estimated_stepping_batches in weight updates, from Lightning's own answer."""
+        trainer = self.trainer
+        batches = trainer.num_training_batches
+        if trainer.max_epochs == -1 or batches == float("inf") or lightnings == float("inf"):
+            return lightnings
+        loaders = trainer.fit_loop._combined_loader.flattened
+        updates = min(batching.updates_per_epoch(loader, self.sizes(trains=True), int(batches)) for loader in loaders)
+        updates *= max(trainer.max_epochs, 1)
+        return min(updates, trainer.max_steps) if trainer.max_steps != -1 else updates
+
+    # Steps
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        """Forward, backward and update for a host batch; returns what the module's training_step returns."""
+        if not self._in_optimizer_step:
+            raise self.lightning.misconfiguration(
+                f"{type(self.lightning_module).__name__}.optimizer_step called the closure itself, outside optimizer.step(closure). On an IPU the "
+                "closure is the whole update, so it cannot be run without one. Call optimizer.step(closure=optimizer_closure) once per batch."
+            )
+        trainer = self.trainer
+        limit = trainer.max_steps - trainer.global_step if trainer.max_steps >= 0 else None
+        return self._run("training_step", args, kwargs, trainer.fit_loop.batch_idx, limit)
+
+    def validation_step(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's validation_step for a host batch."""
+        return self._run("validation_step", args, kwargs)
+
+    def test_step(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's test_step for a host batch."""
+        return self._run("test_step", args, kwargs)
+
+    def predict_step(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's predict_step for a host batch."""
+        return self._run("predict_step", args, kwargs)
+
+    def _run(self, step: str, args: Any, kwargs: Mapping[str, Any], batch_idx: Optional[int] = None, limit: Optional[int] = None) -> Any:
+        args = (*args, *kwargs.values())
+        program = self._programs.get(step)
+        if program is None:
+            assert self.device is not None, "setup comes first"
+            program = self._programs[step] = Program(self, step, self.device)
+        loader_idx = args[2] if len(args) > 2 else 0
+        index = batch_idx if batch_idx is not None else self._batch_idx(args)
+        return program.run(args, index, self._sizes_of(loader_idx, trains=program.trains), limit)
+
+    def _batch_idx(self, args: Any) -> int:
+        if len(args) > 1:
+            return int(args[1])
+        loop = self.trainer._active_loop
+        return int(loop.batch_progress.current.ready) - 1 if loop is not None and hasattr(loop, "batch_progress") else 0
+
+    def _sizes_of(self, loader_idx: int, *, trains: bool) -> Sizes:
+        default = self.sizes(trains=trains)
+        loop = self.trainer._active_loop
+        combined = getattr(loop, "_combined_loader", None)
+        loaders = combined.flattened if combined is not None else []
+        if len(loaders) == 1 or (not trains and loader_idx < len(loaders) and getattr(combined, "_mode", "") == "sequential"):
+            return batching.sizes_of_loader(loaders[loader_idx], default)
+        return default
+
+    def conditions(self, step: str, batch_idx: int) -> Any:
+        """What a captured step depends on beside its arguments."""
+        if step != "training_step":
+            return None
+        trained = [parameter for group in self.optimizers[0].param_groups for parameter in group["params"]]
+        if batch_idx == 0 or self._trainable is None:
+            # Asking a parameter may make PopTorch copy weights to the host, so not in every step.
+            self._trainable = tuple(parameter.requires_grad for parameter in trained)
+        return self._trainable, optimizers.members_of(self.optimizers[0])
+
+    @contextlib.contextmanager
+    def timed_call(self) -> Iterator[None]:
+        """Measures a call of the device for ``device_statistics``."""
+        start = time.perf_counter()
+        yield
+        self._seconds = time.perf_counter() - start
+
+    # The optimizer
+
+    def backward(self, closure_loss: torch.Tensor, optimizer: Any = None, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """Nothing: the compiled step has done it."""
+        return closure_loss
+
+    def optimizer_step(self, optimizer: Any, closure: Any, model: Any = None, **kwargs: Any) -> Any:
+        """Runs the closure, which is the compiled step, once, and counts its weight updates."""
+        self._in_optimizer_step = True
+        try:
+            result = closure()
+        finally:
+            self._in_optimizer_step = False
+        program = self._programs.get("training_step")
+        if program is not None:
+            self._count_updates(optimizer, program.n_updates)
+        self._call_late_hooks(optimizer, result)
+        return result
+
+    def _count_updates(self, optimizer: Any, n_updates: int) -> None:
+        trainer = self.trainer
+        progress = trainer.fit_loop.epoch_loop.automatic_optimization.optim_progress.optimizer.step
+        for tracker in (progress.total, progress.current):  # Lightning counts one of them itself
+            tracker.ready += n_updates - 1
+            tracker.completed += n_updates - 1
+        # LR schedulers look here whether the optimizer has stepped.
+        optimizer._opt_called = True
+        if hasattr(optimizer, "_step_count"):
+            optimizer._step_count += n_updates
+        sizes = self._sizes_of(0, trains=True)
+        batch_idx = trainer.fit_loop.batch_idx
+        first = batch_idx * sizes.n_iterations
+        for config in self.lr_scheduler_configs:
+            if config.interval != "step" or config.reduce_on_plateau:
+                continue
+            # As on the CPU the frequency counts batches, of which an update takes G.
+            due = sum((first + k) * sizes.n_accumulated % config.frequency == 0 for k in range(1, n_updates + 1))
+            by_lightning = int((batch_idx + 1) % config.frequency == 0)
+            for _ in range(due - by_lightning):
+                self._call_hook("lr_scheduler_step", config.scheduler, None)
+
+    def _call_hook(self, name: str, *args: Any) -> None:
+        self.lightning.name("trainer.call", "_call_lightning_module_hook")(self.trainer, name, *args)
+
+    def _call_late_hooks(self, optimizer: Any, loss: Any) -> None:
+        given = {"on_before_backward": (loss,), "on_after_backward": ()}
+        for hook in self._late_hooks:
+            args = given.get(hook, (optimizer,))
+            self.lightning.name("trainer.call", "_call_callback_hooks")(self.trainer, hook, *args)
+            self._call_hook(hook, *args)
+
+    def bring_optimizer_up_to_date(self, step: CompiledStep) -> None:
+        """Gives the device the numbers of the user's optimizer if they have changed."""
+        numbers = optimizers.numbers_of(self.optimizers[0])
+        if numbers == step.numbers:
+            return
+        assert step.optimizer is not None
+        optimizers.bring_up_to_date(step.optimizer, self.optimizers[0])
+        step.executor.setOptimizer(step.optimizer)
+        step.numbers = numbers
+
+    # Checkpoints
+
+    def optimizer_state(self, optimizer: torch.optim.Optimizer) -> Dict[str, Any]:
+        """The optimizer's state in torch's own format, newest."""
+        self._pull_optimizer_state(optimizer)
+        return torch.optim.Optimizer.state_dict(optimizer)
+
+    def _pull_optimizer_state(self, optimizer: torch.optim.Optimizer) -> None:
+        state = self.device.read_optimizer_state() if self.device is not None else None
+        if state is not None and state.get("ipu_state"):
+            optimizer_state.to_torch(state["ipu_state"], optimizer, self._names())
+
+    def _names(self) -> Dict[int, str]:
+        return {id(parameter): f"module.{name}" for name, parameter in self.lightning_module.named_parameters()}
+
+    def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
+        """Loads torch's format; the device gets it when the step is compiled."""
+        for optimizer, state in zip(self.optimizers, checkpoint["optimizer_states"]):
+            torch.optim.Optimizer.load_state_dict(optimizer, state)
+            if self.device is not None:
+                self.device.optimizer_state = {"ipu_state": optimizer_state.to_device(optimizer, self._names()), "ipu_param": {}}
+
+    def save_checkpoint(self, checkpoint: Dict[str, Any], filepath: Any, storage_options: Optional[Any] = None) -> None:
+        """Writes the file, with the device's random state beside what Lightning puts into it."""
+        state = self.device.read_random_state() if self.device is not None else None
+        if state is not None and any(state):
+            checkpoint[_CHECKPOINT_KEY] = {"random_state": list(state)}
+        super().save_checkpoint(checkpoint, filepath, storage_options=storage_options)  # type: ignore[misc]
+
+    def load_checkpoint(self, checkpoint_path: Any, *args: Any, **kwargs: Any) -> Dict[str, Any]:
+        """Reads the file and keeps the device's random state for the compiled step."""
+        checkpoint: Dict[str, Any] = super().load_checkpoint(checkpoint_path, *args, **kwargs)  # type: ignore[misc]
+        own = checkpoint.get(_CHECKPOINT_KEY)
+        self._loaded_random_state = own["random_state"] if isinstance(own, dict) else None
+        return checkpoint
+
+    # Figures and the end
+
+    def device_statistics(self) -> Dict[str, float]:
+        """Figures of the last call of the device."""
+        found = {"ipu.devices": float(len(self.parallel_devices or [])), "ipu.call_seconds": self._seconds}
+        alive = self.device.alive if self.device is not None else []
+        found["ipu.compiled_steps"] = float(len(alive))
+        return found
+
+    def on_exception(self, exception: BaseException) -> None:
+        """Nothing: teardown releases the devices."""
+
+    def teardown(self) -> None:
+        """Brings everything to the host and releases the devices. Raises nothing of its own, so that the user's error is the one shown."""
+        trainer = self.lightning_module._trainer if self.lightning_module is not None else None
+        if self.device is not None:
+            self.device.close()
+        if trainer is not None:
+            trainer.fit_loop._skip_backward = False
+            if self._accumulate is not None:
+                trainer.accumulate_grad_batches = self._accumulate
+        self._accumulate = None
+        self._reset()
+        if self.cluster_environment is not None:
+            self.cluster_environment.teardown()
+        self.precision_plugin.teardown()
+        if self.accelerator is not None:
+            self.accelerator.teardown()
+        self.checkpoint_io.teardown()
+
+    @classmethod
+    def register_strategies(cls, strategy_registry: Any) -> None:
+        """Puts "ipu" into a registry of Lightning's."""
+        strategy_registry.register("ipu", cls, description="Compiled steps on IPUs", override=True)

@@ -1,0 +1,350 @@
+"""Watches what a step reads from and writes to its module and trainer while it is captured.
+
+A captured step does not run its Python again, so everything that Python did has to be known: values that were read are guarded
+(`Read`), attributes that were set and lists that grew are done again on the host after each call (`Write`, `Growth`).
+
+While a step is captured the objects have a subclass of their class, whose attribute access reports here; the objects themselves, and what
+`isinstance` and `super()` say, stay the same.
+"""
+
+import contextlib
+import functools
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Sequence, Set, Tuple
+
+import torch
+from torch import nn
+
+from lightning_ipu.live import Needs, Place, is_live, live, user_place
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_NUMBERS = (int, float)
+# A container with more is guarded by its identity and length.
+_MOST_LEAVES = 300
+_MISSING = object()
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+# Second lists of weights that nn.RNNBase keeps; the weights themselves are parameters.
+_WEIGHT_LISTS = frozenset(["_flat_weights", "_flat_weight_refs", "_all_weights", "_flat_weights_names"])
+
+
+class Recapture(BaseException):
+    """The capture has to start again with some names treated otherwise. Not an Exception: nothing on the way may handle it."""
+
+    def __init__(self, *, live: FrozenSet[Any] = frozenset(), fixed: FrozenSet[Any] = frozenset()) -> None:
+        super().__init__()
+        self.live, self.fixed = live, fixed
+
+
+@dataclass(frozen=True)
+class Read:
+    """A value that the captured step rests on.
+
+    Attributes:
+        owner: the object that has it.
+        name: of the attribute.
+        label: as the user would write it, such as ``self.encoder.rate``.
+        fingerprint: of the value at capture; see ``fingerprint_of``.
+        place: the line that read it.
+    """
+
+    owner: Any
+    name: str
+    label: str
+    fingerprint: Any
+    place: Optional[Place]
+
+    @property
+    def key(self) -> Any:
+        """The name of the value among live numbers."""
+        return ("attribute", id(self.owner), self.name)
+
+    def current(self) -> Any:
+        """The value that the object has now."""
+        found = self.owner.__dict__.get(self.name, _MISSING)
+        return getattr(self.owner, self.name, None) if found is _MISSING else found
+
+    def holds(self) -> bool:
+        """Whether the value is still the one of the capture."""
+        value = self.owner.__dict__.get(self.name, _MISSING)
+        if value is _MISSING:
+            value = getattr(self.owner, self.name, None)
+        if type(value) in PLAIN:
+            return bool(self.fingerprint[1] is value or fingerprint_of(value) == self.fingerprint)
+        return bool(fingerprint_of(value) == self.fingerprint)
+
+
+@dataclass(frozen=True)
+class Write:
+    """An attribute that the step sets: what it had last, with tensors replaced by references to outputs."""
+
+    owner: Any
+    name: str
+    label: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Items that the step added to a list, a set or a dictionary on the module: (key, value) pairs for a dictionary."""
+
+    container: Any
+    label: str
+    items: Tuple[Any, ...]
+
+
+def fingerprint_of(value: Any) -> Any:
+    """Something that is equal as long as a step that reads ``value`` would do the same: content of plain values and containers,
+    identity and version of tensors, identity of the rest."""
+    if type(value) in PLAIN:
+        return (type(value), value if value == value else "nan")
+    if isinstance(value, torch.Tensor):
+        return ("tensor", id(value), value._version)
+    if isinstance(value, (list, tuple, set, frozenset, dict)):
+        count = [0]
+        content = _content(value, count)
+        return content if count[0] <= _MOST_LEAVES else (type(value), id(value), len(value))
+    return ("object", id(value))
+
+
+def _content(value: Any, count: List[int]) -> Any:
+    count[0] += 1
+    if count[0] > _MOST_LEAVES:
+        return None
+    if isinstance(value, dict):
+        return (type(value), tuple((key, _content(item, count)) for key, item in value.items()))
+    if isinstance(value, (list, tuple)):
+        return (type(value), tuple(_content(item, count) for item in value))
+    if isinstance(value, (set, frozenset)):
+        return (type(value), frozenset(item if type(item) in PLAIN else id(item) for item in value))
+    return fingerprint_of(value)
+
+
+class Watch:
+    """One capture's record.
+
+    Args:
+        module: the LightningModule whose step is captured.
+        trainer: its Trainer.
+        needs: takes the guards of live numbers.
+        live: keys of attributes that are known to change: numbers under them become live.
+        fixed: keys of live numbers that something in the step cannot take as such: they are read as plain values and guarded.
+        internal: names on the module that Lightning and PyTorch keep for themselves.
+    """
+
+    def __init__(
+        self, module: nn.Module, trainer: Any, needs: Needs, live: FrozenSet[Any], fixed: FrozenSet[Any], internal: Set[str], skipped: Sequence[nn.Module]
+    ) -> None:
+        self.module, self.trainer, self.needs = module, trainer, needs
+        self._live, self.fixed, self._internal = live, fixed, internal
+        self.reads: Dict[Tuple[int, str], Read] = {}
+        self._set: Dict[Tuple[int, str], Tuple[Any, str, Any]] = {}
+        self._containers: Dict[int, Tuple[Any, str, Any]] = {}
+        outside = {id(part) for metric in skipped for part in metric.modules()}
+        self._names = {id(part): name for name, part in module.named_modules() if id(part) not in outside}
+        self._objects = [part for part in module.modules() if id(part) not in outside and not isinstance(part, torch.jit.ScriptModule)]
+        self.last_live: FrozenSet[Any] = frozenset()
+        self.live_attributes: Dict[Any, Tuple[Any, str]] = {}
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Reports reads and writes while the step runs; containers that it changed are as before afterwards."""
+        swapped = []
+        global _active
+        before, _active = _active, self
+        try:
+            for thing in [*self._objects, *([self.trainer] if self.trainer is not None else [])]:
+                kind = type(thing)
+                watched = _watched(kind)
+                if watched is not None:
+                    thing.__class__ = watched
+                    swapped.append((thing, kind))
+            yield
+        finally:
+            _active = before
+            for thing, kind in swapped:
+                thing.__class__ = kind
+
+    # What the subclasses report
+
+    def read(self, owner: Any, name: str, value: Any) -> Any:
+        """What the step gets for an attribute of ``owner`` whose value is ``value``."""
+        if owner is self.trainer:
+            return self._read_trainer(name, value)
+        if (name in self._internal and name != "training") or name in _WEIGHT_LISTS:
+            return value
+        place = (id(owner), name)
+        if place in self._set:
+            return self._set[place][2]
+        key = ("attribute", *place)
+        label = self._label(owner, name)
+        if type(value) in _NUMBERS and key in self._live and key not in self.fixed:
+            self.last_live = frozenset([key])
+            self.live_attributes[key] = (owner, name)
+            return self._live_number(key, label, value)
+        if place not in self.reads:
+            self.reads[place] = Read(owner, name, label, fingerprint_of(value), user_place())
+            if isinstance(value, (list, set, dict)) and id(value) not in self._containers:
+                self._containers[id(value)] = (value, label, type(value)(value) if type(value) in (list, set, dict) else None)
+        return value
+
+    def _read_trainer(self, name: str, value: Any) -> Any:
+        if name in ("global_step", "current_epoch"):
+            if name in self.fixed:
+                self.reads.setdefault((id(self.trainer), name), Read(self.trainer, name, f"trainer.{name}", fingerprint_of(value), user_place()))
+                return value
+            self.last_live = frozenset([name])
+            return live(self.needs, name, name)
+        if type(value) in PLAIN and not name.startswith("_"):
+            place = (id(self.trainer), name)
+            self.reads.setdefault(place, Read(self.trainer, name, f"trainer.{name}", fingerprint_of(value), user_place()))
+        return value
+
+    def _live_number(self, key: Any, label: str, value: Any) -> Any:
+        self.needs.env.setdefault(key, value)  # type: ignore[attr-defined]
+        return live(self.needs, key, label)
+
+    def write(self, owner: Any, name: str, value: Any) -> bool:
+        """Takes note of an assignment; False leaves it to the object itself."""
+        if owner is self.trainer or name in self._internal or isinstance(value, (nn.Module, nn.Parameter)):
+            return False
+        if any(name in owner.__dict__.get(registry, ()) for registry in _REGISTRIES):
+            return False
+        place = (id(owner), name)
+        key = ("attribute", *place)
+        earlier = self.reads.get(place)
+        number = is_live(value) or type(value) in _NUMBERS
+        if earlier is not None and number and type(owner.__dict__.get(name)) in _NUMBERS and key not in self.fixed:
+            # It counts or accumulates: what it reads changes with every micro-batch.
+            raise Recapture(live=frozenset([key]))
+        label = self._label(owner, name)
+        if isinstance(value, torch.Tensor) and earlier is not None and place not in self._set:
+            raise StateOnModule(
+                f"The step reads {label} ({earlier.place}) and sets it to a tensor that it computed ({user_place()}): a state that lives from step "
+                f"to step has to be a buffer on an IPU. In __init__ call self.register_buffer({name!r}, ...), and in the step change it in "
+                f"place: self.{name}.copy_(...)."
+            )
+        self._set[place] = (owner, label, value)
+        return True
+
+    # What became of it
+
+    def writes(self, reference: Callable[[Any], Any]) -> List[Write]:
+        """The attributes that were set, tensors in them replaced through ``reference``."""
+        return [Write(owner, place[1], label, reference(value)) for place, (owner, label, value) in self._set.items()]
+
+    def growths(self, reference: Callable[[Any], Any]) -> List[Growth]:
+        """What was added to containers, which are as before now.
+
+        Raises:
+            StateOnModule: a container was changed in another way than by adding to it.
+        """
+        found = []
+        for container, label, before in list(self._containers.values()):
+            if before is None or before is container or _same_items(container, before):
+                continue
+            items = _added(container, before)
+            if items is None:
+                _restore(container, before)
+                raise StateOnModule(
+                    f"The step changes {label} in place. On an IPU its Python runs only when it is captured; items that are added can be added "
+                    "again after every call, other changes cannot. Change it in a hook such as on_train_batch_end instead."
+                )
+            _restore(container, before)
+            found.append(Growth(container, label, tuple(reference(item) for item in items)))
+            # What a step adds to, it need not capture again when it has grown.
+            self.reads = {place: read for place, read in self.reads.items() if read.current() is not container}
+        return found
+
+    def _label(self, owner: Any, name: str) -> str:
+        prefix = self._names.get(id(owner), "")
+        return f"self.{prefix}.{name}" if prefix else f"self.{name}"
+
+
+class StateOnModule(Exception):
+    """A change of the module that cannot be made again on the host."""
+
+
+_active: Optional[Watch] = None
+
+
+def _same_items(container: Any, before: Any) -> bool:
+    if len(container) != len(before):
+        return False
+    if isinstance(container, dict):
+        return all(key in container and container[key] is item for key, item in before.items())
+    if isinstance(container, set):
+        return bool(container == before)
+    return all(now is then for now, then in zip(container, before))
+
+
+def _added(container: Any, before: Any) -> Optional[List[Any]]:
+    if isinstance(container, dict):
+        if any(key not in container for key in before):
+            return None
+        return [(key, item) for key, item in container.items() if key not in before or before[key] is not item]
+    if isinstance(container, set):
+        return list(container - before) if before <= container else None
+    if len(container) < len(before) or any(now is not then for now, then in zip(container, before)):
+        return None
+    return list(container[len(before) :])
+
+
+def _restore(container: Any, before: Any) -> None:
+    container.clear()
+    container.extend(before) if isinstance(container, list) else container.update(before)
+
+
+@functools.lru_cache(maxsize=None)
+def _watched(kind: type) -> Optional[type]:
+    """A subclass of ``kind`` whose attribute access reports to the running watch."""
+    inherited_get, inherited_set = kind.__getattribute__, kind.__setattr__
+    is_trainer = not issubclass(kind, nn.Module)
+
+    def __getattribute__(self: Any, name: str) -> Any:
+        value = inherited_get(self, name)
+        if _active is None or (name.startswith("__") and name.endswith("__")):
+            return value
+        if name in object.__getattribute__(self, "__dict__") or (type(value) in PLAIN and (is_trainer or _is_class_value(kind, name))):
+            return _active.read(self, name, value)
+        if is_trainer and name in ("global_step", "current_epoch"):
+            return _active.read(self, name, value)
+        return value
+
+    def __setattr__(self: Any, name: str, value: Any) -> None:
+        if _active is None or not _active.write(self, name, value):
+            inherited_set(self, name, value)
+
+    names = {
+        "__getattribute__": __getattribute__,
+        "__setattr__": __setattr__,
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__slots__": (),
+    }
+    try:
+        return type(kind)(kind.__name__, (kind,), names)
+    except TypeError:
+        return None
+
+
+def _is_class_value(kind: type, name: str) -> bool:
+    for base in kind.__mro__:
+        if name in vars(base):
+            return type(vars(base)[name]) in PLAIN
+    return False
+
+
+def set_again(write: Write, value: Any) -> None:
+    """Makes an assignment of the step on the host."""
+    setattr(write.owner, write.name, value)
+
+
+def grow_again(growth: Growth, items: Sequence[Any]) -> None:
+    """Adds to a container what the step added."""
+    if isinstance(growth.container, dict):
+        growth.container.update(items)
+    elif isinstance(growth.container, set):
+        growth.container.update(items)
+    else:
+        growth.container.extend(items)
+

@@ -10,6 +10,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_aggregate
 
+from softipu.graph.device_value import keep_device_value
 from softipu.graph.effects import overload_of, written_arguments
 
 aten = torch.ops.aten
@@ -65,20 +66,24 @@ def _widen(graph_module: GraphModule, node: Node) -> None:
             if isinstance(source.meta.get("val"), torch.Tensor) and _is_half(source.meta["val"]):
                 wide[source] = graph.call_function(aten._to_copy.default, (source,), {"dtype": torch.float32})
                 wide[source].meta.update(source.meta, val=source.meta["val"].to(torch.float32))
+                keep_device_value(wide[source], source.meta["val"], emulated=True)
     node.args = map_aggregate(node.args, lambda v: _wide_dtype(wide.get(v, v) if isinstance(v, Node) else v))
     node.kwargs = map_aggregate(node.kwargs, lambda v: _wide_dtype(wide.get(v, v) if isinstance(v, Node) else v))
     result = node.meta.get("val")
+    keep_device_value(node, result)
     with graph.inserting_after(node):
         if written:  # an in-place op worked on a wide copy: round it back into the tensor
             target = written[0]
             back = graph.call_function(aten.copy_.default, (target, wide[target]))
             back.meta.update(node.meta)
+            keep_device_value(back, target.meta["val"], emulated=True)
             if isinstance(result, torch.Tensor):
                 node.replace_all_uses_with(back, delete_user_cb=lambda user: user is not back)
             _write_others(graph_module, node, written[1:], wide)
         elif isinstance(result, torch.Tensor) and result.dtype == torch.float16:
             narrow = graph.call_function(aten._to_copy.default, (node,), {"dtype": torch.float16})
             narrow.meta.update(node.meta)
+            keep_device_value(narrow, result, emulated=True)
             node.replace_all_uses_with(narrow, delete_user_cb=lambda user: user is not narrow)
             node.meta = {**node.meta, "val": result.to(torch.float32)}
     if isinstance(result, (list, tuple)):
@@ -93,6 +98,7 @@ def _write_others(graph_module: GraphModule, node: Node, targets: Any, wide: Dic
     for target in targets:
         back = graph_module.graph.call_function(aten.copy_.default, (target, wide[target]))
         back.meta.update(target.meta)
+        keep_device_value(back, target.meta["val"], emulated=True)
 
 
 def _narrow_items(graph_module: GraphModule, node: Node, users: Any, result: Any) -> None:
@@ -104,6 +110,8 @@ def _narrow_items(graph_module: GraphModule, node: Node, users: Any, result: Any
             with graph.inserting_after(item):
                 narrow = graph.call_function(aten._to_copy.default, (item,), {"dtype": torch.float16})
             narrow.meta.update(item.meta)
+            keep_device_value(item, value)
+            keep_device_value(narrow, value, emulated=True)
             item.replace_all_uses_with(narrow, delete_user_cb=lambda user, keep=narrow: user is not keep)
             item.meta = {**item.meta, "val": value.to(torch.float32)}
     node.meta = {**node.meta, "val": tuple(v.to(torch.float32) if _is_half(v) else v for v in result)}

@@ -1,0 +1,7 @@
+"""Factors fitted to published runs, apart from data-sheet figures; `tools/calibrate.py` writes their values."""
+
+from softipu.hardware.calibration.factors import Calibration, Factor, load
+
+CALIBRATION = load()
+
+__all__ = ["CALIBRATION", "Calibration", "Factor", "load"]

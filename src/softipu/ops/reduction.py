@@ -1,0 +1,65 @@
+"""Sums, means, maxima and the like: every element enters once, and partial results are combined across tiles."""
+
+from torch.fx import Node
+
+from softipu.ops.registry import work_rule
+from softipu.ops.tensors import bits_of, inputs_of, tensor, traffic
+from softipu.ops.work import VectorOp as V
+from softipu.ops.work import Work
+
+_FAMILY = "reduction"
+
+
+def reduced(node: Node, *before: V, family: str = _FAMILY) -> Work:
+    """Arithmetic ``before`` on each element, then a reduction: within tiles, then across."""
+    source = tensor(node.args[0])
+    elements = float(max(t.numel() for t in inputs_of(node)))
+    read, written = traffic(node)
+    vector = tuple((kind, elements) for kind in (*before, V.REDUCE))
+    return Work(family, (), vector, bits_of(source) if source is not None else 32, read, written, n_supersteps=2)
+
+
+@work_rule("sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod", "aminmax", "nansum", "count_nonzero")
+def reduce(node: Node) -> Work:
+    """One pass; two tensors (max of two) are an op on each element."""
+    if len(node.all_input_nodes) == 2:
+        source = tensor(node.args[0])
+        assert source is not None
+        read, written = traffic(node)
+        return Work(_FAMILY, (), ((V.COMPARE, written / source.element_size()),), bits_of(source), read, written, n_supersteps=1)
+    return reduced(node)
+
+
+@work_rule("var", "std", "var_mean", "std_mean")
+def variance(node: Node) -> Work:
+    """Sum and sum of squares."""
+    return reduced(node, V.SCALE, V.REDUCE)
+
+
+@work_rule("norm", "linalg_vector_norm", "renorm", "_weight_norm_interface")
+def norm(node: Node) -> Work:
+    """Squares and their sum."""
+    return reduced(node, V.SCALE)
+
+
+@work_rule("logsumexp")
+def logsumexp(node: Node) -> Work:
+    """Maximum, exponentials, their sum."""
+    return reduced(node, V.REDUCE, V.EXP)
+
+
+@work_rule("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "cumsum_", "cumprod_", "_weight_norm_interface_backward")
+def scan(node: Node) -> Work:
+    """Running sums: within tiles, across, and the carry added."""
+    work = reduced(node, V.ADD)
+    return Work(_FAMILY, (), work.vector, work.vector_bits, work.bytes_read, work.bytes_written, n_supersteps=3)
+
+
+@work_rule("_cdist_forward", "_euclidean_dist", "_pdist_forward")
+def distances(node: Node) -> Work:
+    """||x_i - y_j||: difference, square and sum for every pair and coordinate."""
+    x, y = tensor(node.args[0]), tensor(node.args[1]) if len(node.args) > 1 else None
+    assert x is not None
+    pairs = float(x.numel() * (y.shape[-2] if y is not None and y.dim() > 1 else x.shape[0]))
+    read, written = traffic(node)
+    return Work(_FAMILY, (), ((V.ADD, pairs), (V.SCALE, pairs), (V.REDUCE, pairs)), bits_of(x), read, written, n_supersteps=2)

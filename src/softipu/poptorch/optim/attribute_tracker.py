@@ -1,12 +1,14 @@
 """Tells the user about attributes on an optimizer that the device does not know."""
 
+import inspect
 from typing import Callable, List, Set
 
 import torch
 
 from softipu.poptorch.log import logger
+from softipu.poptorch.optim.optimizer import Optimizer
 
-_NOT_USERS = {"defaults", "state", "param_groups", "variable_attrs"}
+_NOT_USERS = {"defaults", "state", "param_groups", "ipu_state_is_dirty", *Optimizer._kept}
 
 
 class AttributeTracker:
@@ -28,13 +30,15 @@ class AttributeTracker:
     def check(self, optimizer: torch.optim.Optimizer) -> None:
         """Compares ``optimizer`` with the first one that was given."""
         kind = type(optimizer).__name__
-        self._compare(self._groups, list(optimizer.defaults), f"default attribute in {kind} optimizer")
+        stock = _constructor_arguments(type(optimizer))
+        self._compare(self._groups, [name for name in optimizer.defaults if name not in stock], f"default attribute in {kind} optimizer")
         # A leading underscore is torch's own, or ours; so is a step() that an LR scheduler has wrapped.
-        attributes = [name for name in vars(optimizer) if name not in _NOT_USERS and not name.startswith("_")]
-        stock = [name for name in attributes if name == "step" and callable(vars(optimizer)[name])]
-        self._compare(self._attributes, [name for name in attributes if name not in stock], f"optimizer attribute in {kind} optimizer")
+        attributes = [
+            name for name, value in vars(optimizer).items() if not name.startswith("_") and not (name == "step" and callable(value))
+        ]
+        self._compare(self._attributes, [name for name in attributes if name not in _NOT_USERS], f"optimizer attribute in {kind} optimizer")
         for index, group in enumerate(optimizer.param_groups):
-            names = [name for name in group if name != "params"]
+            names = [name for name in group if name != "params" and name not in stock]
             self._compare(self._groups, names, f"group {index} attribute in {kind} optimizer")
         self._recording = False
 
@@ -47,3 +51,13 @@ class AttributeTracker:
             if message not in self._told:
                 self._log(message)
                 self._told.add(message)
+
+
+def _constructor_arguments(cls: type) -> Set[str]:
+    """What torch's own constructors take, and so put into defaults and groups."""
+    return {
+        name
+        for one in cls.__mro__
+        if one.__module__.startswith("torch.optim.") and "__init__" in vars(one)
+        for name in inspect.signature(one.__init__).parameters  # type: ignore[misc]
+    }

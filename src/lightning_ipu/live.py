@@ -98,14 +98,14 @@ class LiveNumber:
         if not all(isinstance(other, numbers.Real) for other in others):
             return NotImplemented
         operands = (self, *others)
-        numbers = tuple(operand for operand in operands if is_live(operand))
+        parts = tuple(operand for operand in operands if is_live(operand))
         expressions = tuple(operand._expression if is_live(operand) else _constant(operand) for operand in operands)
         return LiveNumber(
             self._needs,
             lambda env: function(*(expression(env) for expression in expressions)),
             function(*(operand._value if is_live(operand) else operand for operand in operands)),
-            tuple(dict.fromkeys(name for number in numbers for name in number._names)),
-            frozenset().union(*(number._keys for number in numbers)),
+            tuple(dict.fromkeys(name for part in parts for name in part._names)),
+            frozenset().union(*(part._keys for part in parts)),
         )
 
     def _asked(self, function: Callable[[Any, Any], bool], other: Any) -> Any:

@@ -1,6 +1,7 @@
 """IPUStrategy: Lightning's hooks to calls of compiled steps."""
 
 import contextlib
+import logging
 import time
 from typing import Any, Dict, Iterator, List, Mapping, Optional
 
@@ -15,6 +16,7 @@ from lightning_ipu.device import CompiledStep, Device
 from lightning_ipu.program import Program
 
 _CHECKPOINT_KEY = "lightning_ipu"
+_log = logging.getLogger("lightning_ipu")
 
 
 class StrategyBody:
@@ -43,6 +45,7 @@ class StrategyBody:
         self.device_iterations = device_iterations
         self._training_opts, self._inference_opts = training_opts, inference_opts
         self._accumulate: Optional[int] = None
+        self._random_state_at_end: Optional[List[int]] = None
         self._reset()
 
     def _reset(self) -> None:
@@ -380,7 +383,7 @@ class StrategyBody:
 
     def save_checkpoint(self, checkpoint: Dict[str, Any], filepath: Any, storage_options: Optional[Any] = None) -> None:
         """Writes the file, with the device's random state beside what Lightning puts into it."""
-        state = self.device.read_random_state() if self.device is not None else None
+        state = self.device.read_random_state() if self.device is not None else self._random_state_at_end
         if state is not None and any(state):
             checkpoint[_CHECKPOINT_KEY] = {"random_state": list(state)}
         super().save_checkpoint(checkpoint, filepath, storage_options=storage_options)  # type: ignore[misc]
@@ -408,6 +411,7 @@ class StrategyBody:
         """Brings everything to the host and releases the devices. Raises nothing of its own, so that the user's error is the one shown."""
         trainer = self.lightning_module._trainer if self.lightning_module is not None else None
         if self.device is not None:
+            self._keep_for_checkpoints()
             self.device.close()
         if trainer is not None:
             trainer.fit_loop._skip_backward = False
@@ -421,6 +425,16 @@ class StrategyBody:
         if self.accelerator is not None:
             self.accelerator.teardown()
         self.checkpoint_io.teardown()
+
+    def _keep_for_checkpoints(self) -> None:
+        """What ``trainer.save_checkpoint`` writes after the run is on the host from here on."""
+        assert self.device is not None
+        try:
+            self._random_state_at_end = self.device.read_random_state() or self._random_state_at_end
+            for optimizer in self.optimizers:
+                self._pull_optimizer_state(optimizer)
+        except Exception as error:  # noqa: BLE001  an error on the way here is the one to show
+            _log.warning("lightning-ipu: reading the optimizer's state from the IPUs failed: %s: %s", type(error).__name__, error)
 
     @classmethod
     def register_strategies(cls, strategy_registry: Any) -> None:

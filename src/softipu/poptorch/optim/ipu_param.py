@@ -54,13 +54,17 @@ def param_to_numbers(
     """The inverse: ``hyper`` and the loss scaling with those numbers replaced that ``param`` has.
 
     A number of a group is read from its first parameter that has one. Numbers that the update does not take (a weight decay
-    where there was none) are left out.
+    where there was none) are left out. One whose entry is what it would be anyway keeps all digits of its Python float.
     """
     scaling = float(param[_LOSS_SCALING]) if _LOSS_SCALING in param else loss_scaling
     result = dict(hyper)
     for index, group in enumerate(spec.groups):
         words = {key.split("___", 1)[0]: float(value) for name in reversed(group.parameters) for key, value in _of(param, name)}
-        for name, value in _decoded(spec, group, words, _read(hyper, index), scaling).items():
+        numbers = _read(hyper, index)
+        if numbers:
+            same = [word for word, value in _encoded(spec, group, numbers, scaling) if words.get(word) == float(torch.tensor(value))]
+            words = {word: value for word, value in words.items() if word not in same}
+        for name, value in _decoded(spec, group, words, numbers, scaling).items():
             if f"{name}_{index}" in result:
                 result[f"{name}_{index}"] = value
     return result, scaling

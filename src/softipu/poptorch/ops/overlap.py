@@ -1,0 +1,39 @@
+"""Host transfers that overlap with computation on hardware: marks on the inputs and outputs of a model, which change no value."""
+
+from typing import Any
+
+from softipu.errors import Error
+from softipu.poptorch.enums import OverlapMode
+from softipu.poptorch.structure import ConstantSpec, Spec, flatten
+
+
+def set_overlap_for_input(input_tensors: Any, mode: OverlapMode) -> Any:
+    """The same structure of inputs (a tensor, or lists, tuples and dictionaries of tensors), marked for overlapped transfer.
+
+    Raises:
+        Error: something that is no tensor in the structure, or no OverlapMode.
+    """
+    return _marked(input_tensors, mode, "inputs")
+
+
+def set_overlap_for_output(output_tensors: Any, mode: OverlapMode) -> Any:
+    """The same structure of outputs (a tensor, or lists, tuples and dictionaries of tensors), marked for overlapped transfer.
+
+    Raises:
+        Error: something that is no tensor in the structure, or no OverlapMode.
+    """
+    return _marked(output_tensors, mode, "outputs")
+
+
+def _marked(structure: Any, mode: OverlapMode, kind: str) -> Any:
+    if not isinstance(mode, OverlapMode):
+        raise Error(f"The mode of overlapped {kind} must be a poptorch.OverlapMode, given {mode!r}.")
+    _check_only_tensors(flatten(structure)[1], kind)
+    return structure
+
+
+def _check_only_tensors(spec: Spec, kind: str) -> None:
+    if isinstance(spec, ConstantSpec):
+        raise Error(f"You may only set overlap for torch.tensor {kind}. {spec.kind} is not supported.")
+    for child in spec.children().values():
+        _check_only_tensors(child, kind)

@@ -3,7 +3,13 @@
 Each name says what it is used for and on which versions it was checked.
 """
 
-from typing import Any, Callable, Optional, Tuple
+import contextlib
+import importlib
+import io
+import os
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch._subclasses.fake_tensor import (  # checked on 2.0.1 and 2.13
@@ -12,17 +18,33 @@ from torch._subclasses.fake_tensor import (  # checked on 2.0.1 and 2.13
     FakeTensor,
     FakeTensorMode,
 )
-from torch.fx.experimental.proxy_tensor import get_innermost_proxy_mode, make_fx  # checked on 2.0.1 and 2.13
+from torch.fx.experimental.proxy_tensor import (  # checked on 2.0.1 and 2.13
+    disable_proxy_modes_tracing,
+    get_innermost_proxy_mode,
+    get_proxy_slot,
+    make_fx,
+    track_tensor_tree,
+)
+from torch.utils._mode_utils import no_dispatch  # checked on 2.0.1 and 2.13
 
 __all__ = [
     "DataDependentOutputException",
     "DynamicOutputShapeException",
     "FakeTensor",
     "FakeTensorMode",
+    "add_call",
+    "backend_source",
+    "backend_decompositions",
     "disable_torch_function",
+    "fake_kernel",
+    "eagerly",
     "graph_being_traced",
     "is_traced",
+    "kernel_files",
+    "load_backend_source",
     "native_function",
+    "node_of",
+    "not_traced",
     "new_fake_mode",
     "raw_op",
     "run_below_autograd",
@@ -51,20 +73,83 @@ def new_fake_mode() -> FakeTensorMode:
     return FakeTensorMode(allow_non_fake_inputs=True)
 
 
-def trace(function: Callable[..., Any], fake_mode: FakeTensorMode, *fakes: Any) -> torch.fx.GraphModule:
+def trace(
+    function: Callable[..., Any], fake_mode: FakeTensorMode, *fakes: Any, decompositions: Optional[Mapping[Any, Callable[..., Any]]] = None
+) -> torch.fx.GraphModule:
     """ATen graph of ``function`` run once on ``fakes``, tensors of ``fake_mode``.
 
-    Tensors that the function reads without taking them as arguments become constants of the graph.
-    Checked on 2.0.1 and 2.13.
+    Tensors that the function reads without taking them as arguments become constants of the graph; ops in ``decompositions``
+    are written down as the ops that their functions call. Checked on 2.0.1 and 2.13.
     """
     with fake_mode:
-        return make_fx(function)(*fakes)
+        return make_fx(function, decomposition_table=decompositions)(*fakes)
+
+
+def fake_kernel(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers ``kernel(fake_mode, overload, *args, **kwargs)`` for fake tensors, in place of PyTorch's own.
+
+    Checked on 2.0.1 and 2.13, which keep the registry in different files.
+    """
+    try:
+        from torch._subclasses.fake_impls import register_op_impl
+    except ImportError:
+        from torch._subclasses.fake_tensor import register_op_impl
+
+    def register(kernel: Callable[..., Any]) -> Callable[..., Any]:
+        for overload in overloads:
+            register_op_impl(overload)(kernel)
+        return kernel
+
+    return register
 
 
 def graph_being_traced() -> Optional[torch.fx.Graph]:
     """The graph that ``trace`` is writing now, or None outside it. Checked on 2.0.1 and 2.13."""
     mode = get_innermost_proxy_mode()
     return None if mode is None else mode.tracer.graph
+
+
+def not_traced() -> Any:
+    """A context in which the running ``trace`` writes nothing down. Checked on 2.0.1 and 2.13."""
+    return disable_proxy_modes_tracing()
+
+
+@contextmanager
+def eagerly() -> Iterator[None]:
+    """PyTorch as it is without any trace, fake tensors or function modes. Checked on 2.0.1 and 2.13."""
+    with no_dispatch(), torch._C.DisableTorchFunction():
+        yield
+
+
+def node_of(tensor: torch.Tensor) -> Optional[torch.fx.Node]:
+    """The node of the running ``trace`` that makes ``tensor``; None for a tensor from outside. Checked on 2.0.1 and 2.13."""
+    mode = get_innermost_proxy_mode()
+    found = None if mode is None else get_proxy_slot(tensor, mode.tracer, None, lambda entry: entry.proxy)
+    return None if found is None else found.node
+
+
+def add_call(target: Callable[..., Any], args: Tuple[Any, ...], results: Any) -> Any:
+    """Writes a call of ``target`` into the running ``trace``.
+
+    Args:
+        target: what the node calls; its results are never looked at while tracing.
+        args: numbers, strings, tensors or nodes of the trace; tensors from outside become constants.
+        results: new fake tensors like those that the call returns, one or a tuple. Checked on 2.0.1 and 2.13.
+
+    Returns:
+        ``results``, which stand for what the node returns from now on.
+    """
+    mode = get_innermost_proxy_mode()
+    assert mode is not None, "There is no trace to add a call to."
+    tracer = mode.tracer
+
+    def proxy(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return get_proxy_slot(value, tracer, value, lambda entry: entry.proxy)
+        return torch.fx.Proxy(value, tracer) if isinstance(value, torch.fx.Node) else value
+
+    called = tracer.create_proxy("call_function", target, tuple(proxy(a) for a in args), {})
+    return track_tensor_tree(results, called, constant=None, tracer=tracer)
 
 
 def is_traced(value: Any) -> bool:
@@ -85,3 +170,98 @@ def raw_op(overload: Any) -> Callable[..., Any]:
 def native_function(name: str) -> Tuple[Any, Any]:
     """PyTorch's own Python bindings of an ATen function: (as a function, as a tensor method), None where there is none."""
     return getattr(torch._C._VariableFunctions, name, None), getattr(torch._C._TensorBase, name, None)
+
+
+# Inductor, PyTorch's compiler to C++. Imported when first used: it takes more than a second.
+
+
+def backend_decompositions() -> Mapping[Any, Callable[..., Any]]:
+    """Inductor's own list of ops that it wants as smaller ones. Checked on 2.0.1 and 2.13."""
+    return _inductor("decomposition").select_decomp_table()
+
+
+def backend_source(
+    graph_module: torch.fx.GraphModule, fakes: Sequence[torch.Tensor], fake_mode: FakeTensorMode, settings: Mapping[str, Any]
+) -> str:
+    """The Python program that Inductor makes of a functional ATen graph; its C++ kernels are compiled on the way.
+
+    Args:
+        graph_module: no in-place ops but a ``copy_`` into an input at the end. It may be changed.
+        fakes: its inputs, tensors of ``fake_mode``.
+        settings: of Inductor; those that this version does not have are left out.
+
+    Checked on 2.0.1 and 2.13.
+    """
+    compiler, virtualized = _inductor("compile_fx"), _inductor("virtualized")
+    (output,) = [n for n in graph_module.graph.nodes if n.op == "output"]
+    output.meta["user_visible_output_idxs"] = list(range(len(output.args[0])))  # keeps the strides of results; newer versions
+    with _inductor_settings(settings), virtualized.V.set_fake_mode(fake_mode), torch.no_grad():
+        compiled = compiler.compile_fx_inner(graph_module, list(fakes))
+    source = getattr(compiled, "source_code", None)  # newer versions
+    if source is None:
+        with open(compiled.__globals__["__file__"], encoding="utf-8") as file:
+            source = file.read()
+    return source
+
+
+def load_backend_source(source: str, path: str, settings: Mapping[str, Any]) -> Tuple[Callable[[List[Any]], Sequence[Any]], Dict[str, Any]]:
+    """The callable of a program from ``backend_source``, and its globals. It takes its inputs as one list, which it empties.
+
+    Kernels that are missing are compiled. Checked on 2.0.1 and 2.13.
+    """
+    scope: Dict[str, Any] = {"__name__": "softipu_program", "__file__": path}
+    with _inductor_settings(settings):
+        exec(compile(source, path, "exec"), scope)
+    return scope["call"], scope
+
+
+def kernel_files(scope: Mapping[str, Any]) -> List[str]:
+    """Shared libraries that a loaded program calls. Checked on 2.0.1 (ctypes functions) and 2.13 (extension modules)."""
+    codecache = _inductor("codecache")
+    libraries = [library for library in codecache.CppCodeCache.cache.values() if hasattr(library, "_name")]
+    found = set()
+    for value in scope.values():
+        module = getattr(value, "__self__", None)
+        if isinstance(module, ModuleType) and getattr(module, "__file__", None):
+            found.add(module.__file__)
+        found.update(library._name for library in libraries if any(value is f for f in vars(library).values()))
+    return sorted(str(name) for name in found)
+
+
+def _inductor(name: str) -> Any:
+    # 2.0.1 looks for CUDA when it is imported, and says that it found none.
+    with contextlib.redirect_stderr(io.StringIO()):
+        _import_config()
+        return importlib.import_module(f"torch._inductor.{name}")
+
+
+def _import_config() -> Any:
+    return importlib.import_module("torch._inductor.config")
+
+
+@contextmanager
+def _inductor_settings(settings: Mapping[str, Any]) -> Iterator[None]:
+    """Inductor's configuration with ``settings``, whose names may have a dot; put back afterwards.
+
+    ``cache_dir`` is the folder of compiled kernels. Checked on 2.0.1 and 2.13.
+    """
+    config = _import_config()
+    before: List[Tuple[Any, str, Any]] = []
+    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    for name, value in settings.items():
+        owner, _, last = name.rpartition(".")
+        holder = getattr(config, owner, None) if owner else config
+        if hasattr(holder, last):
+            before.append((holder, last, getattr(holder, last)))
+            setattr(holder, last, value)
+    if "cache_dir" in settings:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(settings["cache_dir"])
+    try:
+        yield
+    finally:
+        for holder, last, value in reversed(before):
+            setattr(holder, last, value)
+        if folder is None:
+            os.environ.pop("TORCHINDUCTOR_CACHE_DIR", None)
+        else:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder

@@ -5,7 +5,9 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 import torch
 from torch import nn
 
+import softipu.capture.fake_kernels  # noqa: F401  (registers the kernels)
 from softipu.capture._torch_private import FakeTensorMode, disable_torch_function, new_fake_mode, trace
+from softipu.capture.bodies import refuse_leaked_values
 from softipu.capture.context import capturing
 from softipu.capture.leaks import refuse_leaks, values_before
 from softipu.capture.losses import final_loss
@@ -88,13 +90,16 @@ class _Recorder:
         swap = {id(owner): stand_in for owner, stand_in in zip(owners, stand_ins)}
         trail = ModuleTrail(self.module)
         outputs: List[torch.Tensor] = []
-        with capturing() as context:
+        with capturing(training=self.training) as context:
+            own = {id(stand_in): owner for owner, stand_in in zip(owners, stand_ins)}
+            context.with_own_weights = lambda: replaced(self.module, own)
             context.on_block = lambda block: trail.enter_block(block, context.recent)
             with trail.forward(outputs), replaced(self.module, swap), StepRules(
                 context
             ), torch.enable_grad() if self.training else torch.no_grad():
                 outputs.extend(self.forward(by_role[Role.INPUT]))
                 self._check_registries(swap)
+                refuse_leaked_values(outputs)
             self.n_outputs = len(outputs)
             if not self.training:
                 return outputs

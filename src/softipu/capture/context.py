@@ -1,10 +1,12 @@
 """What is going on while a step is captured: the losses marked so far, and whether a capture runs at all."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Callable, Hashable, Iterator, List, Optional
+from typing import Any, Callable, ContextManager, Hashable, Iterator, List, Optional
 
 import torch
+
+from softipu.capture._torch_private import eagerly
 
 
 @dataclass
@@ -23,11 +25,15 @@ class CaptureContext:
         losses: values marked as losses, in order.
         recent: results of calls since the last block began.
         on_block: told when another block begins.
+        training: whether a backward pass follows.
+        with_own_weights: a context in which the module has its own parameters and buffers, not those of the capture.
     """
 
     losses: List[MarkedLoss] = field(default_factory=list)
     recent: List[Any] = field(default_factory=list)
     on_block: Optional[Callable[[Optional[Hashable]], None]] = None
+    training: bool = False
+    with_own_weights: Callable[[], ContextManager[None]] = nullcontext
 
 
 _running: List[CaptureContext] = []
@@ -39,14 +45,27 @@ def current() -> Optional[CaptureContext]:
 
 
 @contextmanager
-def capturing() -> Iterator[CaptureContext]:
+def capturing(*, training: bool = False) -> Iterator[CaptureContext]:
     """Marks the time in which a module's forward is captured."""
-    context = CaptureContext()
+    context = CaptureContext(training=training)
     _running.append(context)
     try:
         yield context
     finally:
         _running.pop()
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """PyTorch and the captured module as they are outside the capture that runs now."""
+    context = _running[-1]
+    hidden = _running[:]
+    del _running[:]
+    try:
+        with eagerly(), context.with_own_weights():
+            yield
+    finally:
+        _running[:] = hidden
 
 
 def mark_loss(value: torch.Tensor, *, explicit: bool) -> None:

@@ -9,20 +9,12 @@ from torch.fx import GraphModule, Node
 
 from softipu.graph import Role, Step, Value
 from softipu.graph.effects import is_random, overload_of, written_arguments
+from softipu.graph.python_calls import python_call_of
+from softipu.graph.seeds import mix
 
 aten = torch.ops.aten
 _LIBRARY = torch.library.Library("softipu", "DEF")
 _defined: Dict[Any, Any] = {}
-_MULTIPLIER = 0x9E3779B97F4A7C15  # odd, near 2^64 / golden ratio: neighbouring counters give unrelated seeds
-_MASK = (1 << 63) - 1
-
-
-def mix(seed: int, number: int) -> int:
-    """A seed for stream ``number`` of ``seed``: splitmix64's finaliser, in 63 bits."""
-    z = (seed + (number + 1) * _MULTIPLIER) & ((1 << 64) - 1)
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & ((1 << 64) - 1)
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & ((1 << 64) - 1)
-    return (z ^ (z >> 31)) & _MASK
 
 
 @contextmanager
@@ -42,17 +34,43 @@ def seed_random_ops(step: Step) -> Step:
 
     An in-place op (bernoulli_) becomes a functional one and, where its tensor is still needed, a copy into it.
     """
-    graph_module = step.graph_module
-    random_nodes = [node for node in graph_module.graph.nodes if is_random(node)]
-    if not random_nodes:
+    n_random = _seed_graph(step.graph_module)
+    if not n_random:
         return step
+    inputs = step.inputs + (Value(Role.SEED, "", (), torch.int64),)
+    return Step(step.graph_module, inputs, step.outputs, step.mutated, step.training, n_random)
+
+
+def _seed_graph(graph_module: GraphModule) -> int:
+    """Adds a seed after a graph's inputs if it draws random numbers, in inner graphs too; returns how many nodes do."""
+    random_nodes = [node for node in graph_module.graph.nodes if is_random(node) or _seed_bodies(node)]
+    if not random_nodes:
+        return 0
     seed = _add_seed_input(graph_module)
     for number, node in enumerate(random_nodes):
-        _replace(graph_module, node, seed, number)
+        if python_call_of(node) is not None:
+            node.args = (seed, number, *node.args)
+        else:
+            _replace(graph_module, node, seed, number)
     graph_module.graph.lint()
     graph_module.recompile()
-    inputs = step.inputs + (Value(Role.SEED, "", (), torch.int64),)
-    return Step(graph_module, inputs, step.outputs, step.mutated, step.training, len(random_nodes))
+    return len(random_nodes)
+
+
+def _seed_bodies(node: Node) -> bool:
+    """Gives the bodies of a loop or choice seeds of their own if any draws random numbers; returns whether."""
+    call = python_call_of(node)
+    if call is None or not call.bodies:
+        return False
+    drawing = [_seed_graph(body) > 0 for body in dict.fromkeys(call.bodies)]
+    if not any(drawing):
+        return False
+    for body, draws in zip(dict.fromkeys(call.bodies), drawing):
+        if not draws:
+            _add_seed_input(body)
+            body.recompile()
+    node.target = call.with_bodies(call.bodies, is_seeded=True)
+    return True
 
 
 def _add_seed_input(graph_module: GraphModule) -> Node:

@@ -6,6 +6,7 @@ from typing import List, Sequence, Tuple
 
 from softipu.errors import Error, first_line
 from softipu.graph import Step
+from softipu.graph.python_calls import with_inner_graphs
 from softipu.passes.exact.dead_code import DeadCode
 from softipu.passes.exact.merge_views import MergeViews
 from softipu.passes.exact.remove_aliases import RemoveAliases
@@ -27,7 +28,7 @@ class PassReport:
 
 
 def run_passes(step: Step, passes: Sequence[GraphPass] = STANDARD) -> Tuple[Step, Tuple[PassReport, ...]]:
-    """``step`` after ``passes``; the graph is checked after each.
+    """``step`` after ``passes``, which also run on the bodies of loops and choices; the graph is checked after each.
 
     Raises:
         Error: a pass left an invalid graph; names it and those before it.
@@ -36,12 +37,15 @@ def run_passes(step: Step, passes: Sequence[GraphPass] = STANDARD) -> Tuple[Step
     for one in passes:
         start = time.perf_counter()
         try:
-            changed = one.run(step.graph_module)
-            if changed:
-                step.graph_module.graph.lint()
+            changed = False
+            for graph_module in with_inner_graphs(step.graph_module):
+                if one.run(graph_module):
+                    graph_module.graph.lint()
+                    changed = True
         except Exception as error:
             before = ", ".join(r.name for r in reports) or "none"
             raise Error(f"The pass '{one.name}' failed (passes before it: {before}): {first_line(error)}") from error
         reports.append(PassReport(one.name, changed, time.perf_counter() - start))
-    step.graph_module.recompile()
+    for graph_module in with_inner_graphs(step.graph_module):
+        graph_module.recompile()
     return step, tuple(reports)

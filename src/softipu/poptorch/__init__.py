@@ -30,6 +30,10 @@ from softipu.poptorch.log import logger, setLogLevel
 from softipu.poptorch.loss import identity_loss
 from softipu.poptorch.multi_conv import MultiConv
 from softipu.poptorch.op_scope import Attribute, NameScope
+from softipu.poptorch.ops.control_flow import cond, for_loop
+from softipu.poptorch.ops.cpu import CPU
+from softipu.poptorch.ops.custom_op import custom_op
+from softipu.poptorch.ops.print_tensor import ipu_print_tensor
 from softipu.poptorch.options import ConfigFileError, Options, TensorLocationSettings
 from softipu.poptorch.strategies import (
     ParallelPhasedExecution,
@@ -46,6 +50,7 @@ __all__ = [
     "AsynchronousDataAccessor",
     "Attribute",
     "AutoStage",
+    "CPU",
     "BeginBlock",
     "Block",
     "BlockFunction",
@@ -82,10 +87,14 @@ __all__ = [
     "UnrecoverableError",
     "VariableRetrievalMode",
     "__version__",
+    "cond",
+    "custom_op",
+    "for_loop",
     "identity_loss",
     "inferenceModel",
     "ipuHardwareIsAvailable",
     "ipuHardwareVersion",
+    "ipu_print_tensor",
     "isRunningOnIpu",
     "logger",
     "optim",

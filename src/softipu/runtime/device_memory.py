@@ -5,7 +5,7 @@ from typing import Dict, List, Mapping
 
 import torch
 
-from softipu.capture.random_ops import mix
+from softipu.graph.seeds import mix
 
 
 @dataclass
@@ -20,9 +20,9 @@ class RandomStream:
     seed: int
     n_drawn: int = 0
 
-    def micro_batch_seed(self, replica: int) -> int:
-        """Seed of a replica's current micro-batch."""
-        return mix(mix(self.seed, self.n_drawn), replica)
+    def seed_of(self, ahead: int, replica: int) -> int:
+        """Seed of a replica's micro-batch, ``ahead`` micro-steps after the current one."""
+        return mix(mix(self.seed, self.n_drawn + ahead), replica)
 
 
 @dataclass

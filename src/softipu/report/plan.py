@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Dict, Tuple
+from typing import Any, Callable, Dict, Tuple
 
 from softipu.errors import Error
 
@@ -126,7 +126,7 @@ class Plan:
         unknown = sorted(set(given) - set(Plan.__dataclass_fields__))
         if unknown:
             raise Error(f"A plan has the unknown keys {', '.join(unknown)}. Allowed are {', '.join(Plan.__dataclass_fields__)}.")
-        convert = {
+        convert: Dict[str, Callable[[Any], Any]] = {
             "stages": lambda v: tuple(Stage(s["begin"], s["ipu"], s.get("recompute", False)) for s in v),
             "checkpoints": tuple,
             "available_memory_proportion": tuple,
@@ -154,5 +154,6 @@ def _check(plan: Plan) -> None:
     proportions = plan.available_memory_proportion
     if len(proportions) not in (1, len(used)) or not all(0 < p <= 1 for p in proportions):
         raise Error(
-            f"available_memory_proportion is {list(proportions)}; give one value, or one for each of the {len(used)} IPUs, above 0 and at most 1."
+            f"available_memory_proportion is {list(proportions)}; give one value, or one for each of the {len(used)} IPUs, "
+            "above 0 and at most 1."
         )

@@ -32,8 +32,15 @@ from softipu.poptorch.multi_conv import MultiConv
 from softipu.poptorch.op_scope import Attribute, NameScope
 from softipu.poptorch.ops.control_flow import cond, for_loop
 from softipu.poptorch.ops.cpu import CPU
+from softipu.poptorch.ops.ctc_beam_search import ctc_beam_search_decoder
 from softipu.poptorch.ops.custom_op import custom_op
+from softipu.poptorch.ops.dynamic_slice import dynamic_slice, dynamic_update
+from softipu.poptorch.ops.farthest_points import fps
+from softipu.poptorch.ops.hints import nop, recomputationCheckpoint, set_available_memory
+from softipu.poptorch.ops.nearest import nearest
+from softipu.poptorch.ops.overlap import set_overlap_for_input, set_overlap_for_output
 from softipu.poptorch.ops.print_tensor import ipu_print_tensor
+from softipu.poptorch.ops.serialized_matmul import serializedMatMul
 from softipu.poptorch.options import ConfigFileError, Options, TensorLocationSettings
 from softipu.poptorch.strategies import (
     ParallelPhasedExecution,
@@ -50,10 +57,10 @@ __all__ = [
     "AsynchronousDataAccessor",
     "Attribute",
     "AutoStage",
-    "CPU",
     "BeginBlock",
     "Block",
     "BlockFunction",
+    "CPU",
     "CommGroupType",
     "ConfigFileError",
     "ConnectionType",
@@ -88,8 +95,12 @@ __all__ = [
     "VariableRetrievalMode",
     "__version__",
     "cond",
+    "ctc_beam_search_decoder",
     "custom_op",
+    "dynamic_slice",
+    "dynamic_update",
     "for_loop",
+    "fps",
     "identity_loss",
     "inferenceModel",
     "ipuHardwareIsAvailable",
@@ -97,13 +108,20 @@ __all__ = [
     "ipu_print_tensor",
     "isRunningOnIpu",
     "logger",
+    "nearest",
+    "nop",
     "optim",
     "profiling",
+    "recomputationCheckpoint",
     "registerCustomArgParser",
     "registerPostCompileHook",
     "registerPreCompileHook",
     "removeBlocks",
+    "serializedMatMul",
     "setLogLevel",
+    "set_available_memory",
+    "set_overlap_for_input",
+    "set_overlap_for_output",
     "testing",
     "trainingModel",
 ]

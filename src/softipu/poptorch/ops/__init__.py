@@ -1,0 +1,1 @@
+"""Operations of PopTorch: one file each."""

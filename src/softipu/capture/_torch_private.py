@@ -88,22 +88,11 @@ def trace(
 def fake_kernel(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers ``kernel(fake_mode, overload, *args, **kwargs)`` for fake tensors, in place of PyTorch's own.
 
-    Checked on 2.0.1 and 2.13, which keep the registry in different files.
+    Checked on 2.0.1, which takes the first that fits of a list, and on 2.13, which has a table.
     """
-    try:
-        from torch._subclasses.fake_impls import register_op_impl
-    except ImportError:
-        from torch._subclasses.fake_tensor import register_op_impl
+    from torch._subclasses import fake_tensor
 
-    def register(kernel: Callable[..., Any]) -> Callable[..., Any]:
-        for overload in overloads:
-            register_op_impl(overload)(kernel)
-        return kernel
-
-    return register
-
-
-def graph_being_traced() -> Optional[torch.fx.Graph]:
+    def graph_being_traced() -> Optional[torch.fx.Graph]:
     """The graph that ``trace`` is writing now, or None outside it. Checked on 2.0.1 and 2.13."""
     mode = get_innermost_proxy_mode()
     return None if mode is None else mode.tracer.graph

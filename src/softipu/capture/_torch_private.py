@@ -92,7 +92,21 @@ def fake_kernel(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[...,
     """
     from torch._subclasses import fake_tensor
 
-    def graph_being_traced() -> Optional[torch.fx.Graph]:
+    def register(kernel: Callable[..., Any]) -> Callable[..., Any]:
+        for overload in overloads:
+            if hasattr(fake_tensor, "register_op_impl"):
+                fake_tensor.register_op_impl(overload)(kernel)
+                fake_tensor.op_implementations.insert(0, fake_tensor.op_implementations.pop())
+            else:
+                from torch._subclasses.fake_impls import register_op_impl
+
+                register_op_impl(overload)(kernel)
+        return kernel
+
+    return register
+
+
+def graph_being_traced() -> Optional[torch.fx.Graph]:
     """The graph that ``trace`` is writing now, or None outside it. Checked on 2.0.1 and 2.13."""
     mode = get_innermost_proxy_mode()
     return None if mode is None else mode.tracer.graph

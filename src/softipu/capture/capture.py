@@ -75,7 +75,9 @@ class _Recorder:
             self.fakes.append((Value(Role.LOSS_SCALE, "", (), torch.float32), scale))
         before = values_before(self.module)
         try:
-            graph_module = trace(self._run, mode, *[fake for _, fake in self.fakes])
+            # Anomaly detection looks at values after every backward op, and there are none yet.
+            with torch.autograd.set_detect_anomaly(False):
+                graph_module = trace(self._run, mode, *[fake for _, fake in self.fakes])
         finally:
             leaks = before.changed()
         refuse_leaks(leaks)

@@ -205,9 +205,9 @@ class PoplarExecutor:
     def copyWeightsToHost(self) -> None:
         """Device to host: every parameter and buffer. Error: not compiled."""
         memory = self._running().memory
-        module = self._user_module()
+        parameters, buffers = self._host_tensors()
         self._host_is_stale = False
-        memory.read(_plain(module.named_parameters()), _plain(module.named_buffers()))
+        memory.read(parameters, buffers)
 
     def copyWeightsToHostIfNeeded(self) -> bool:
         """Copies only if the device has newer weights; returns whether it did."""
@@ -219,10 +219,10 @@ class PoplarExecutor:
     def copyWeightsToDevice(self) -> None:
         """Host to device: every parameter and buffer, as the host has them now. Error: not compiled."""
         memory = self._running().memory
-        module = self._user_module()
+        parameters, buffers = self._host_tensors()
         self._host_is_stale = False
         self._generation += 1
-        memory.write(_plain(module.named_parameters()), _plain(module.named_buffers()))
+        memory.write(parameters, buffers)
 
     def copyNamedBuffersToDevice(self) -> None:
         """Uploads the buffers named by Options.updatableNamedBuffers only. Error: not compiled, or none were named."""
@@ -239,6 +239,27 @@ class PoplarExecutor:
         if self._attached:
             self.copyWeightsToDevice()
         return report
+
+    def _host_tensors(self) -> Tuple[Dict[str, torch.Tensor], Dict[str, torch.Tensor]]:
+        """The module's parameters and buffers, which must be those that the program was compiled for."""
+        memory = self._running().memory
+        module = self._user_module()
+        parameters, buffers = _plain(module.named_parameters()), _plain(module.named_buffers())
+        now = {**parameters, **buffers}
+        then = {*memory.parameters, *memory.buffers[0]}
+        if then != set(now):
+            raise Error(
+                f"The module has other parameters and buffers than when it was compiled: new {sorted(set(now) - then)}, gone {sorted(then - set(now))}. "
+                "Call destroy() and wrap it again."
+            )
+        for name, tensor in now.items():
+            on_device = memory.parameters[name] if name in memory.parameters else memory.buffers[0][name]
+            if on_device.shape != tensor.shape:
+                raise Error(
+                    f"'{name}' has shape {list(tensor.shape)}, but the model was compiled with {list(on_device.shape)}. "
+                    "Call destroy() and wrap it again."
+                )
+        return parameters, buffers
 
     def _take_newer_weights(self) -> None:
         module = self._user_module()

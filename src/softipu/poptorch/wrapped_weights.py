@@ -6,11 +6,15 @@ while the module is wrapped.
 """
 
 import copy
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Protocol, Tuple, Type
+import sys
+from types import FrameType
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Protocol, Set, Tuple, Type
 
 import torch
 
 from softipu.capture._torch_private import disable_torch_function
+from softipu.capture.user_code import is_user_file
+from softipu.poptorch.log import logger
 
 _OWNERS = "_softipu_owners"
 
@@ -28,6 +32,9 @@ _WITHOUT_VALUES = frozenset(
     + [torch.Tensor.__len__, torch.is_floating_point, torch.numel]
 )
 
+_GRADIENT = torch.Tensor.grad.__get__
+_told: Set[Tuple[str, int]] = set()
+
 
 class Owner(Protocol):
     """An executor that may hold newer weights than the host."""
@@ -42,7 +49,9 @@ class _Synchronised:
     def __torch_function__(
         cls, func: Callable[..., Any], types: Iterable[Type[Any]], args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
-        if func not in _WITHOUT_VALUES:
+        if func == _GRADIENT:
+            _tell_about_gradients(sys._getframe(1))
+        elif func not in _WITHOUT_VALUES:
             for tensor in _wrapped_in(args, kwargs):
                 bring_up_to_date(tensor)
         with disable_torch_function():
@@ -112,6 +121,18 @@ def bring_up_to_date(tensor: torch.Tensor) -> None:
     """Copies an owner's weights to the host if they are newer."""
     for owner in owners_of(tensor):
         owner.copyWeightsToHostIfNeeded()
+
+
+def _tell_about_gradients(frame: FrameType) -> None:
+    """Once for each line of the user's that reads a gradient of a wrapped parameter."""
+    line = (frame.f_code.co_filename, frame.f_lineno)
+    if line not in _told and is_user_file(line[0]):
+        _told.add(line)
+        logger.warning(
+            "%s:%d reads the gradient of a parameter that trains on the IPU: it is not on the host (None, or an old one). Clip by the "
+            "optimizer's max_grad_norm; look at gradients through Options.anchorTensor and getAnchoredTensor.",
+            *line,
+        )
 
 
 def plain(tensor: torch.Tensor) -> torch.Tensor:

@@ -201,3 +201,31 @@ def test_modules_that_share_parameters_train_one_after_the_other():
     assert not torch.equal(device.linear.weight, host.linear.weight)
     executors[1].destroy()
     assert type(device.linear.weight) is nn.Parameter
+
+
+def test_a_module_changed_after_compiling_is_told_apart(trained):
+    model, executor, _ = trained
+    model.state_dict()
+    model.extra = nn.Parameter(torch.zeros(1))
+    with pytest.raises(poptorch.Error, match=r"new \['extra'\], gone \[\].*destroy\(\)"):
+        executor.copyWeightsToDevice()
+    del model.extra
+    model.linear.weight.data = torch.zeros(1, 2, 1)
+    with pytest.raises(poptorch.Error, match=r"'linear.weight' has shape \[1, 2, 1\]"):
+        executor.copyWeightsToDevice()
+
+
+def test_whoever_reads_a_gradient_is_told_once_by_line(trained, caplog):
+    model, _, _ = trained
+    with caplog.at_level("WARNING", logger="poptorch::python"):
+        for _ in range(3):
+            assert model.linear.weight.grad is None
+    told = [r.getMessage() for r in caplog.records if "gradient of a parameter" in r.getMessage()]
+    assert len(told) == 1 and __file__ in told[0]
+
+
+def test_anomaly_detection_on_the_host_does_not_disturb_capture():
+    model = Net()
+    with torch.autograd.set_detect_anomaly(True):
+        poptorch.trainingModel(model)(torch.ones(4, 2))
+        assert torch.is_anomaly_enabled()

@@ -32,11 +32,13 @@ class Changed:
         text: what changed, as the second half of a sentence.
         subject: the same for all changes of one thing.
         live: keys of numbers that are to be inputs from now on.
+        mixed: it holds for some micro-batches of the call and not for others.
     """
 
     text: str
     subject: str
     live: FrozenSet[Any] = frozenset()
+    mixed: bool = False
 
 
 class CapturedStep:
@@ -58,9 +60,9 @@ class CapturedStep:
 
     def environments(self, groups: Sequence[Dict[Any, Any]]) -> List[Dict[Any, Any]]:
         """``groups`` with the module's own live numbers, which change from group to group as the step would change them."""
-        if not self.record.live_attributes:
+        if not self.record.live_sources:
             return list(groups)
-        current = {key: getattr(owner, name) for key, (owner, name) in self.record.live_attributes.items()}
+        current = {key: read() for key, read in self.record.live_sources.items()}
         found = []
         for group in groups:
             environment = {**group, **current}
@@ -75,13 +77,13 @@ class CapturedStep:
             if not read.holds():
                 return _of_read(read)
         for guard in self.record.guards:
-            for environment in environments:
-                answer = guard.ask(environment)
-                if answer is not guard.answer and answer != guard.answer:
-                    names = " and ".join(guard.names)
-                    where = f" ({guard.place})" if guard.place is not None else ""
-                    text = f"a value that depends on {names}{where} is {answer!r} now, and was {guard.answer!r} when the step was captured"
-                    return Changed(text, f"{names}{where}")
+            answers = [guard.ask(environment) for environment in environments]
+            wrong = [answer for answer in answers if answer is not guard.answer and answer != guard.answer]
+            if wrong:
+                names = " and ".join(guard.names)
+                where = f" ({guard.place})" if guard.place is not None else ""
+                text = f"a value that depends on {names}{where} is {wrong[0]!r} now, and was {guard.answer!r} when the step was captured"
+                return Changed(text, f"{names}{where}", mixed=any(answer != wrong[0] for answer in answers))
         for place in self.record.looked_at:
             if others.get(place) is not self._others[place] and others.get(place) != self._others[place]:
                 return Changed("the step looks at a value of the batch that is no tensor, and that value is another one now", f"batch value {place}")

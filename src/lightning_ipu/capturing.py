@@ -78,13 +78,12 @@ class Capturing:
             env=environment,
             identity_loss=poptorch.identity_loss if trains else None,
             context=strategy.precision_plugin.forward_context,
+            schedules=(strategy.optimizers, [config.scheduler for config in strategy.lr_scheduler_configs]),
             twin=is_twin,
             n_slots=n_slots,
         )
         given = strategy.training_opts if trains else strategy.inference_opts
-        options = ipu_options.step_options(
-            given, poptorch, cut, trains=trains, is_twin=is_twin, detect_anomaly=bool(getattr(strategy.trainer, "_detect_anomaly", False))
-        )
+        options = ipu_options.step_options(given, poptorch, cut, trains=trains, is_twin=is_twin)
         if not trains:
             return CompiledStep(made, poptorch.inferenceModel(made, options), None, is_twin=False)
         user_optimizer = strategy.optimizers[0]

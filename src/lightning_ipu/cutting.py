@@ -114,6 +114,19 @@ def pieces_of(rows: Optional[int], sizes: Sizes, *, trains: bool, most_updates: 
     return _evaluations(rows, micro_rows, sizes)
 
 
+def one_by_one(piece: Piece, rows: int) -> List[Piece]:
+    """The device iterations of a piece of ``rows`` rows as pieces of their own."""
+    cut = piece.cut
+    assert cut.micro_rows is not None
+    per_iteration = cut.n_accumulated * cut.n_replicas
+    made = []
+    for start in range(0, cut.n_real, per_iteration):
+        n_real = min(per_iteration, cut.n_real - start)
+        own = Cut(1, cut.n_accumulated, cut.n_replicas, cut.micro_rows, n_real)
+        made.append(Piece(own, piece.first_row + start * cut.micro_rows, n_real * cut.micro_rows, piece.first_group + start // cut.n_replicas))
+    return made
+
+
 def _updates(rows: int, micro_rows: int, sizes: Sizes, most_updates: Optional[int]) -> List[Piece]:
     per_update = micro_rows * sizes.n_accumulated * sizes.n_replicas
     limit = rows if most_updates is None else most_updates

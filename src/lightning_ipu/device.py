@@ -7,11 +7,9 @@ a weight on the host: then PopTorch copies all of them there, and as a reader ma
 
 import contextlib
 import logging
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
-
-from lightning_ipu import optimizers
 
 _log = logging.getLogger("lightning_ipu")
 
@@ -57,11 +55,13 @@ class Device:
 
     Args:
         poptorch: the PopTorch in use.
-        tensors: parameters and buffers of the user's module, to see whether they were changed on the host.
+        module: the user's module.
     """
 
-    def __init__(self, poptorch: Any, tensors: Callable[[], List[torch.Tensor]]) -> None:
-        self._poptorch, self._tensors = poptorch, tensors
+    def __init__(self, poptorch: Any, module: torch.nn.Module) -> None:
+        self._poptorch, self._module = poptorch, module
+        self._places = _places_of(module)
+        self._generation = 0
         self.holder: Optional[CompiledStep] = None
         self.alive: List[CompiledStep] = []
         self.optimizer_state: Optional[Dict[str, Any]] = None
@@ -163,19 +163,28 @@ class Device:
         if step.trains and self.random_state is not None and any(self.random_state):
             step.executor.rng_state = self.random_state
 
+    @property
+    def generation(self) -> int:
+        """Another number after a callback has put another tensor in the place of a parameter or a buffer."""
+        if any(registry.get(name) is not tensor for registry, name, tensor in self._places):
+            self._places = _places_of(self._module)
+            self._generation += 1
+        return self._generation
+
     def _versions(self) -> Tuple[int, ...]:
-        return tuple(tensor._version for tensor in self._tensors())
+        return tuple(tensor._version for _, _, tensor in self._places)
 
     def _note_versions(self, step: CompiledStep) -> None:
         if not step.trains:
             step.versions = self._versions()
 
 
+def _places_of(module: torch.nn.Module) -> List[Tuple[Dict[str, Any], str, torch.Tensor]]:
+    registries = [registry for part in module.modules() for registry in (part._parameters, part._buffers)]
+    return [(registry, name, tensor) for registry in registries for name, tensor in registry.items() if tensor is not None]  # type: ignore[attr-defined]
+
+
 def _load_state(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> None:
     plain = torch.optim.Optimizer.state_dict(optimizer)
     optimizer.load_state_dict({**state, "state": plain["state"], "param_groups": plain["param_groups"]})
 
-
-def trainable_state(parameters: Sequence[torch.Tensor], optimizer: torch.optim.Optimizer) -> Any:
-    """What a training step is compiled for besides shapes: which parameters want gradients, and which are in which group."""
-    return tuple(parameter.requires_grad for parameter in parameters), optimizers.members_of(optimizer)

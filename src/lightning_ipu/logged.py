@@ -189,14 +189,14 @@ class Group:
     """The micro-batches of one batch of an equivalent CPU run, as notes need it.
 
     Args:
-        value_of: the joined value of an output: rows of all micro-batches, a scalar reduced as told ("mean", "sum", "max", "min").
+        value_of: the joined value of an output: rows of all micro-batches, a scalar as its kind says.
         env: the live numbers of this batch.
         n_micro_batches: of how many micro-batches it is made up.
         n_rows: its rows, or None where the batch does not tell.
         is_whole: whether it is the whole host batch, so that Lightning can find its size itself.
     """
 
-    def __init__(self, value_of: Callable[[int, str], torch.Tensor], env: Any, n_micro_batches: int, n_rows: Optional[int], *, is_whole: bool) -> None:
+    def __init__(self, value_of: Callable[[int], torch.Tensor], env: Any, n_micro_batches: int, n_rows: Optional[int], *, is_whole: bool) -> None:
         self.value_of, self.env, self.n_micro_batches, self.n_rows, self.is_whole = value_of, env, n_micro_batches, n_rows, is_whole
 
 
@@ -211,7 +211,7 @@ def replay(notes: Sequence[Any], module: Any, group: Group) -> None:
 
 
 def _call(note: MetricNote, group: Group) -> Any:
-    args, kwargs = put_together(note.form, [_value(leaf, group, "mean") for leaf in note.leaves])
+    args, kwargs = put_together(note.form, [_value(leaf, group) for leaf in note.leaves])
     method = note.metric if note.method == "forward" else getattr(note.metric, note.method)
     with torch.no_grad():
         return method(*args, **kwargs)
@@ -223,9 +223,9 @@ def _log(note: LogNote, module: Any, group: Group, results: Dict[int, Any]) -> N
     if isinstance(value, ResultOf):
         value = _followed(results[value.note], value.path)
     elif isinstance(value, OutputOf):
-        value = group.value_of(value.index, _reduction_name(options.get("reduce_fx", "mean")))
+        value = group.value_of(value.index)
     else:
-        value = mapped(lambda leaf: _value(leaf, group, "mean"), value) if isinstance(value, dict) else evaluated(value, group.env)
+        value = mapped(lambda leaf: _value(leaf, group), value) if isinstance(value, dict) else evaluated(value, group.env)
     if options.get("batch_size") is not None:
         options["batch_size"] = options["batch_size"] * group.n_micro_batches
     elif not group.is_whole and group.n_rows is not None:
@@ -239,12 +239,7 @@ def _followed(value: Any, path: Sequence[Any]) -> Any:
     return value
 
 
-def _value(leaf: Any, group: Group, reduction: str) -> Any:
+def _value(leaf: Any, group: Group) -> Any:
     if isinstance(leaf, OutputOf):
-        return group.value_of(leaf.index, reduction)
+        return group.value_of(leaf.index)
     return evaluated(leaf, group.env) if is_live(leaf) else leaf
-
-
-def _reduction_name(reduce_fx: Any) -> str:
-    name = reduce_fx.lower() if isinstance(reduce_fx, str) else getattr(reduce_fx, "__name__", "mean")
-    return name if name in ("sum", "max", "min") else "mean"

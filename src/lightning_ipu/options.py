@@ -65,7 +65,7 @@ def loader_options(given: Any, sizes: Sizes) -> Any:
     return options
 
 
-def step_options(given: Any, poptorch: Any, cut: Any, *, trains: bool, is_twin: bool, detect_anomaly: bool) -> Any:
+def step_options(given: Any, poptorch: Any, cut: Any, *, trains: bool, is_twin: bool) -> Any:
     """Options for one compiled step.
 
     Args:
@@ -74,7 +74,6 @@ def step_options(given: Any, poptorch: Any, cut: Any, *, trains: bool, is_twin: 
         cut: how its host batches are cut.
         trains: whether it updates weights.
         is_twin: whether it holds weights of its own on the memory of the user's.
-        detect_anomaly: Trainer's flag.
     """
     options = given.clone()
     options.deviceIterations(cut.n_iterations)
@@ -87,8 +86,6 @@ def step_options(given: Any, poptorch: Any, cut: Any, *, trains: bool, is_twin: 
     if is_twin and cut.n_replicas > 1:
         # PopTorch knows BatchNorm by its class, which a twin does not have; its statistics are each replica's own anyway.
         options.broadcastBuffers(False)
-    if detect_anomaly:
-        options.Precision.enableFloatingPointExceptions(True)
     if not options.exists("random_seed"):
         # randomSeed also seeds torch on the host, whose random numbers are the user's.
         state = torch.random.get_rng_state()

@@ -7,19 +7,24 @@ A **group** is the R micro-batches of one (d, g): what one batch is in a CPU run
 """
 
 from dataclasses import dataclass
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Optional, Sequence, Tuple
 
 import torch
 
-_REDUCTIONS = {"sum": torch.sum, "max": torch.amax, "min": torch.amin}
+_REDUCTIONS: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "sum": lambda values: values.sum().to(values.dtype),
+    "max": torch.amax,
+    "min": torch.amin,
+}
 
 
 @dataclass(frozen=True)
 class OutputShape:
-    """An output of one micro-batch: its shape and dtype as the step has them."""
+    """An output of one micro-batch: its shape and dtype as the step has them, and of a scalar how the step came by it (kinds.py)."""
 
     shape: Tuple[int, ...]
     dtype: torch.dtype
+    kind: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -83,35 +88,40 @@ class Results:
             return tensor.expand(self.cut.n_micro_batches, *shape)[which]
         return tensor.reshape(self.cut.n_micro_batches, *shape)[which]
 
-    def joined(self, index: int, which: slice, reduction: str = "mean") -> torch.Tensor:
-        """One value for some micro-batches: rows one after another, scalars reduced.
-
-        A floating scalar is averaged unless told otherwise; a whole one is a count and is summed; a truth value holds if all do.
-        """
+    def joined(self, index: int, which: slice) -> torch.Tensor:
+        """One value for some micro-batches: rows one after another, scalars as their kind says."""
         values = self.micro_batches(index, which)
         if not self.is_scalar(index):
             return values.flatten(0, 1)
-        if len(values) == 1:
-            return values[0]
-        if reduction in _REDUCTIONS:
-            return _REDUCTIONS[reduction](values, 0).to(values.dtype)
+        return values[0] if len(values) == 1 else self.reduced(index, values)
+
+    def reduced(self, index: int, values: torch.Tensor, weights: Optional[Sequence[float]] = None) -> torch.Tensor:
+        """One value for several values of a scalar output, [n]. A mean may be weighted."""
+        kind = self._shapes[index].kind
         if values.dtype == torch.bool:
             return values.all()
-        return values.mean() if values.is_floating_point() else values.sum().to(values.dtype)
+        if kind in _REDUCTIONS:
+            return _REDUCTIONS[kind](values)
+        if kind is None and not values.is_floating_point():
+            return values.sum().to(values.dtype)
+        if weights is None:
+            return values.float().mean().to(values.dtype)
+        scale = torch.tensor(weights, dtype=torch.float32)
+        return ((values.float() * scale).sum() / scale.sum()).to(values.dtype)
 
 
-def whole(parts: Sequence[Tuple[Results, slice]], index: int) -> torch.Tensor:
-    """One output of several calls that together made up a host batch: rows one after another, scalars weighted by rows."""
-    values = [results.joined(index, which) for results, which in parts]
+def whole(parts: Sequence[Tuple[Results, slice]], indices: Sequence[int]) -> torch.Tensor:
+    """One output of several calls that together made up a host batch: rows one after another, scalars as their kind says, weighted by rows.
+
+    Args:
+        parts: results and which of their micro-batches count.
+        indices: the output's place among those of each call.
+    """
+    values = [results.joined(index, which) for (results, which), index in zip(parts, indices)]
+    first = parts[0][0]
     if len(values) == 1:
         return values[0]
-    if not parts[0][0].is_scalar(index):
+    if not first.is_scalar(indices[0]):
         return torch.cat(values)
-    stacked = torch.stack(values)
-    if stacked.dtype == torch.bool:
-        return stacked.all()
-    if not stacked.is_floating_point():
-        return stacked.sum().to(stacked.dtype)
-    weights: List[Any] = [(which.stop - which.start) * (results.cut.micro_rows or 1) for results, which in parts]
-    scale = torch.tensor(weights, dtype=stacked.dtype)
-    return (stacked * scale).sum() / scale.sum()
+    rows = [float((which.stop - which.start) * (results.cut.micro_rows or 1)) for results, which in parts]
+    return first.reduced(indices[0], torch.stack(values), rows)

@@ -10,12 +10,12 @@ from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple
 import torch
 
 from lightning_ipu.captured_step import CapturedStep, Changed, Conditions
-from lightning_ipu.cutting import Piece, Sizes, pieces_of
+from lightning_ipu.cutting import Piece, Sizes, one_by_one, pieces_of
 from lightning_ipu.device import Device
 from lightning_ipu.live import evaluated, is_host_value
 from lightning_ipu.logged import Group, OutputOf, ResultOf, replay
 from lightning_ipu.outputs import Results, whole
-from lightning_ipu.step_module import Call, LiveLeaf
+from lightning_ipu.step_module import Call, Constant, LiveLeaf
 from lightning_ipu.structure import Form, first_rows, mapped, paths, take_apart
 from lightning_ipu.watch import grow_again, set_again
 
@@ -46,6 +46,14 @@ class Arguments:
     rows: Optional[int] = field(default=None)
 
 
+class Mixed(Exception):
+    """The Python of a step takes several ways within one call of the device."""
+
+    def __init__(self, change: Changed) -> None:
+        super().__init__(change.text)
+        self.change = change
+
+
 def arguments_of(args: Sequence[Any], batch_idx: int) -> Arguments:
     """Takes the arguments of a step apart: (batch,), (batch, batch_idx) or (batch, batch_idx, dataloader_idx)."""
     batch_leaves, _ = take_apart(args[0])
@@ -57,7 +65,7 @@ def arguments_of(args: Sequence[Any], batch_idx: int) -> Arguments:
         elif place == len(batch_leaves):
             others[place] = LiveLeaf("batch_idx", "batch_idx")
         elif place > len(batch_leaves):
-            others[place] = leaf  # dataloader_idx: one step per loader
+            others[place] = Constant(leaf)  # dataloader_idx: there is one step per loader
         elif isinstance(leaf, (bool, int, float)):
             others[place] = LiveLeaf(("batch", place), f"number {place} of the batch")
             numbers[("batch", place)] = leaf
@@ -89,13 +97,34 @@ class Program:
         arguments = arguments_of(args, batch_idx)
         pieces = pieces_of(arguments.rows, sizes, trains=self.trains, most_updates=most_updates)
         self.n_updates = 0
+        is_whole = len(pieces) == 1 and sizes.n_micro_batches == 1
         done = []
-        for piece in pieces:
-            done.append(self._run_piece(arguments, piece, sizes, is_whole=len(pieces) == 1 and sizes.n_micro_batches == 1))
-            self.n_updates += piece.cut.n_iterations
-        if not done:
-            return None
-        return self._returned(done, arguments)
+        while pieces:
+            piece, *pieces = pieces
+            try:
+                done.append(self._run_piece(arguments, piece, sizes, is_whole=is_whole))
+                self.n_updates += piece.cut.n_iterations
+            except Mixed as mixed:
+                pieces = [*self._one_by_one(piece, arguments, mixed), *pieces]
+        return self._returned(done, arguments) if done else None
+
+    def _one_by_one(self, piece: Piece, arguments: Arguments, mixed: "Mixed") -> List[Piece]:
+        """The device iterations of a piece as calls of their own, for a step whose Python takes several ways within the piece."""
+        cut = piece.cut
+        rows = arguments.rows if piece.n_rows is None else piece.n_rows
+        if cut.n_iterations == 1 or cut.micro_rows is None or rows is None:
+            raise self._strategy.lightning.misconfiguration(
+                f"Within one weight update of {self.step}, {mixed.change.text}: all micro-batches of an update run the same program. Use "
+                "torch.where(...) on the condition, or accumulate_grad_batches=1."
+            )
+        subject = f"{mixed.change.subject} within one call"
+        if subject not in self._told:
+            self._told.add(subject)
+            self._strategy.lightning.warn(
+                f"{self.step}: {mixed.change.text}, within the {cut.n_iterations} device iterations of one call. They run one by one where that is so, "
+                "by a program of their own, which on an IPU is another compilation. torch.where(...) on the condition avoids both."
+            )
+        return one_by_one(piece, rows)
 
     def _run_piece(self, arguments: Arguments, piece: Piece, sizes: Sizes, *, is_whole: bool) -> Tuple[CapturedStep, Results, Dict[Any, Any]]:
         tensors = [piece.rows_of(tensor, arguments.rows) for tensor in arguments.tensors.values()]
@@ -110,8 +139,20 @@ class Program:
         if self.trains:
             device.after_training_call(step)
         results = Results(outputs, captured.record.shapes, piece.cut)
+        if self.trains and self._strategy.detects_anomalies:
+            self._refuse_anomalies(results, captured, environments)
         self._replay(captured, results, environments, arguments, is_whole=is_whole)
         return captured, results, environments[-1]
+
+    def _refuse_anomalies(self, results: Results, captured: CapturedStep, environments: List[Dict[Any, Any]]) -> None:
+        losses = results.micro_batches(captured.record.loss or 0, slice(0, results.cut.n_real))
+        wrong = (~torch.isfinite(losses.float().flatten(1).sum(1) if losses.dim() > 1 else losses.float())).nonzero().flatten().tolist()
+        if wrong:
+            batch = environments[wrong[0] // results.cut.n_replicas]["batch_idx"]
+            raise RuntimeError(
+                f"Trainer(detect_anomaly=True): the loss of batch {batch} is {losses[wrong[0]].tolist()}. The step runs on the device as a whole, so "
+                "only its outputs can be looked at: run the same batch with accelerator='cpu' to see which operation it was."
+            )
 
     # Which captured step
 
@@ -143,6 +184,8 @@ class Program:
             changed = step.first_change(prepared, arguments.others)
             if changed is None:
                 return step, prepared
+            if changed.mixed:
+                raise Mixed(changed)
             changes.append(changed)
         outdated = [step for step in self.steps if step.conditions.extra != conditions.extra]
         for change in changes[:1]:
@@ -161,11 +204,7 @@ class Program:
         prepared = captured.environments(environments)
         mixed = captured.first_change(prepared, arguments.others)
         if mixed is not None:
-            self._drop(captured)
-            raise self._strategy.lightning.misconfiguration(
-                f"Within one host batch of {self.step}, {mixed.text}: all micro-batches of a call run the same program. Use torch.where(...) "
-                "on the condition, or device_iterations=1 and accumulate_grad_batches=1."
-            )
+            raise Mixed(mixed)
         return captured, prepared
 
     def _capture(
@@ -176,7 +215,7 @@ class Program:
             return self._live, self._fixed
 
         self._refuse_other_shapes(arguments, conditions)
-        call = Call(self.step, arguments.form, arguments.others, len(arguments.leaves))
+        call = Call(self.step, arguments.form, arguments.others, len(arguments.leaves), piece.cut.micro_rows)
         captured = self._strategy.capturing.capture(self.step, call, piece.cut, tensors, environment, conditions, grow)
         self.steps.append(captured)
         for text in captured.warnings():
@@ -224,7 +263,7 @@ class Program:
             if record.notes:
                 n_micro = which.stop - which.start
                 rows = None if cut.micro_rows is None else cut.micro_rows * n_micro
-                value_of = lambda index, reduction, which=which: results.joined(index, which, reduction)  # noqa: E731
+                value_of = lambda index, which=which: results.joined(index, which)  # noqa: E731
                 replay(record.notes, module, Group(value_of, environment, n_micro, rows, is_whole=is_whole))
             for growth in record.growths:
                 grow_again(growth, [self._value(item, results, which, environment, arguments) for item in growth.items])
@@ -250,7 +289,8 @@ class Program:
     def _returned(self, done: List[Tuple[CapturedStep, Results, Dict[Any, Any]]], arguments: Arguments) -> Any:
         captured, results, environment = done[-1]
         cut = results.cut
-        last_update = slice(cut.n_real - cut.n_accumulated * cut.n_replicas if self.trains else 0, cut.n_real)
+        everything = slice(0, cut.n_real)
+        last_batch = cut.group(cut.n_groups - 1) if self.trains else everything
         columns = [take_apart(step.record.returned)[0] for step, _, _ in done]
         alike = all(len(column) == len(columns[-1]) for column in columns)
         place = iter(range(len(columns[-1])))
@@ -258,18 +298,15 @@ class Program:
         def of_leaf(leaf: Any) -> Any:
             position = next(place)
             if not isinstance(leaf, OutputOf):
-                return self._value(leaf, results, last_update, environment, arguments)
+                return self._value(leaf, results, last_batch, environment, arguments)
+            if leaf.index == captured.record.loss:
+                # Of the last update: the mean of all micro-batches that it is made of.
+                losses = results.micro_batches(leaf.index, slice(cut.n_real - cut.n_accumulated * cut.n_replicas, cut.n_real))
+                return losses.mean() if len(losses) > 1 else losses[0]
             if self.trains and results.is_scalar(leaf.index):
-                return results.joined(leaf.index, last_update)
+                return results.joined(leaf.index, last_batch)
             if not alike or len(done) == 1:
-                return results.joined(leaf.index, slice(0, cut.n_real))
-            return _of_all_pieces(done, [column[position] for column in columns])
+                return results.joined(leaf.index, everything)
+            return whole([(r, slice(0, r.cut.n_real)) for _, r, _ in done], [column[position].index for column in columns])
 
         return mapped(of_leaf, captured.record.returned)
-
-
-def _of_all_pieces(done: List[Tuple[CapturedStep, Results, Dict[Any, Any]]], references: List[OutputOf]) -> torch.Tensor:
-    if len({reference.index for reference in references}) == 1:
-        return whole([(results, slice(0, results.cut.n_real)) for _, results, _ in done], references[0].index)
-    values = [results.joined(reference.index, slice(0, results.cut.n_real)) for (_, results, _), reference in zip(done, references)]
-    return torch.cat(values) if values[0].dim() else torch.stack(values).to(values[0].dtype).mean().to(values[0].dtype)

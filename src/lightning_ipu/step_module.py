@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Seq
 import torch
 from torch import nn
 
+from lightning_ipu.kinds import Kinds
 from lightning_ipu.live import Guard, HostValue, Needs, live, user_place
 from lightning_ipu.logged import MetricResult, Notes, OutputOf
 from lightning_ipu.outputs import OutputShape
@@ -35,7 +36,7 @@ class Captured:
         slots: expressions of the live numbers that are inputs, whole and floating ones.
         texts: live numbers that were turned into text.
         python_random: whether the step drew from Python's own random numbers.
-        live_attributes: owner and name of the module's own live numbers, by key.
+        live_sources: how to read the live numbers of the module and the optimizers, by key.
         looked_at: places of arguments that are neither tensors nor numbers and that the step looked at.
     """
 
@@ -51,7 +52,7 @@ class Captured:
     texts: List[Any] = field(default_factory=list)
     python_random: bool = False
     looked_at: Set[int] = field(default_factory=set)
-    live_attributes: Dict[Any, Tuple[Any, str]] = field(default_factory=dict)
+    live_sources: Dict[Any, Callable[[], Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,16 @@ class Call:
     Attributes:
         step: ``training_step``, ``validation_step``, ``test_step`` or ``predict_step``.
         form: of the step's arguments.
-        others: leaves that are no tensors, by place: a LiveLeaf for a number, else the value of the first call.
+        others: leaves that are no tensors, by place: a LiveLeaf for a number, a Constant, else the value of the first call.
         n_leaves: all leaves.
+        micro_rows: samples of a micro-batch, or None.
     """
 
     step: str
     form: Form
     others: Dict[int, Any]
     n_leaves: int
+    micro_rows: Optional[int] = None
 
 
 _TENSOR = object()
@@ -88,6 +91,7 @@ class StepModule(nn.Module):
         notes: makes the notes of a capture.
         identity_loss: marks the loss, in training; None elsewhere.
         context: entered around the step.
+        schedules: the user's optimizers and schedulers, whose numbers the step may read.
         twin: hold the weights in parameters of this module's own, which share their memory with ``module``'s. For a second executor that
             trains the same weights: PopTorch lets a parameter belong to one executor only.
         n_slots: how many live numbers of each kind may be inputs.
@@ -103,6 +107,7 @@ class StepModule(nn.Module):
         env: Dict[Any, Any],
         identity_loss: Optional[Callable[..., torch.Tensor]],
         context: Callable[[], Any],
+        schedules: Tuple[Sequence[Any], Sequence[Any]],
         twin: bool,
         n_slots: int,
     ) -> None:
@@ -114,6 +119,7 @@ class StepModule(nn.Module):
             self.module, self._pairs = module, []
         self._call, self._watch, self._notes, self._env = call, watch, notes, env
         self._identity_loss, self._context, self._n_slots = identity_loss, context, n_slots
+        self._schedules = schedules
         self.captured: Optional[Captured] = None
 
     def stand_ins(self) -> Dict[int, nn.Parameter]:
@@ -148,8 +154,9 @@ class StepModule(nn.Module):
         notes = self._notes(outputs.reference)
         arguments = self._arguments(tensors, needs, watch.fixed, captured.looked_at)
         before = random.getstate()
+        kinds = Kinds(self._call.micro_rows)
         with self._weights_in_place(module), notes.taking(module), on_device_of(module, tensors), self._context():
-            with watch.running():
+            with watch.running(), watch.optimizers_live(*self._schedules), kinds, torch.autograd.set_detect_anomaly(False):
                 try:
                     returned = getattr(module, self._call.step)(*arguments)
                     writes, growths = watch.writes(outputs.reference_in), watch.growths(outputs.reference_in)
@@ -160,11 +167,11 @@ class StepModule(nn.Module):
         captured.python_random = random.getstate() != before
         captured.writes, captured.growths = writes, growths
         if self._identity_loss is not None:
-            returned = self._with_marked_loss(returned, captured, outputs)
+            returned = self._with_marked_loss(returned, captured, outputs, kinds)
         captured.returned = outputs.reference_in(returned)
         captured.notes, captured.guards, captured.texts = notes.notes, needs.guards, needs.texts
-        captured.reads, captured.live_attributes = list(watch.reads.values()), watch.live_attributes
-        captured.shapes = [OutputShape(tuple(t.shape), t.dtype) for t in outputs.tensors]
+        captured.reads, captured.live_sources = list(watch.reads.values()), watch.live_sources
+        captured.shapes = [OutputShape(tuple(t.shape), t.dtype, kinds.of(t)) for t in outputs.tensors]
         self.captured = captured
         return tuple(outputs.tensors)
 
@@ -175,6 +182,8 @@ class StepModule(nn.Module):
             leaf = self._call.others.get(place, _TENSOR)
             if leaf is _TENSOR:
                 leaves.append(next(remaining))
+            elif isinstance(leaf, Constant):
+                leaves.append(leaf.value)
             elif not isinstance(leaf, LiveLeaf):
                 leaves.append(HostValue(place, leaf, looked_at.add))
             elif leaf.key not in fixed:
@@ -185,7 +194,7 @@ class StepModule(nn.Module):
                 leaves.append(value)
         return put_together(self._call.form, leaves)
 
-    def _with_marked_loss(self, returned: Any, captured: Captured, outputs: "_Outputs") -> Any:
+    def _with_marked_loss(self, returned: Any, captured: Captured, outputs: "_Outputs", kinds: Kinds) -> Any:
         loss = returned.get("loss") if isinstance(returned, dict) else returned
         if not isinstance(loss, torch.Tensor):
             raise NoLoss(
@@ -196,6 +205,7 @@ class StepModule(nn.Module):
             )
         assert self._identity_loss is not None
         marked = self._identity_loss(loss, reduction="none")
+        kinds.mark_same(marked, loss)
         captured.loss = outputs.reference(marked).index
         return {**returned, "loss": marked} if isinstance(returned, dict) else marked
 
@@ -236,6 +246,13 @@ class LiveLeaf:
 
     key: Any
     label: str
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Stands for an argument that is the same in all calls of one captured step."""
+
+    value: Any
 
 
 class _Outputs:

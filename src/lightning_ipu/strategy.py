@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 import torch
 
-from lightning_ipu import backend, batching, hooks, optimizer_state, optimizers
+from lightning_ipu import backend, batching, hooks, optimizer_state, optimizers, structure
 from lightning_ipu import options as ipu_options
 from lightning_ipu._lightning import Lightning
 from lightning_ipu.capturing import Capturing
@@ -170,7 +170,7 @@ class StrategyBody:
         self.accelerator.setup(trainer)
         self.model = self.precision_plugin.convert_module(self.model)
         self.model_to_device()
-        self.device = Device(self.poptorch, lambda: [*module.parameters(), *module.buffers()])
+        self.device = Device(self.poptorch, module)
         self.capturing = Capturing(self, self.device)
         self._programs = {}
         if trainer.state.fn == "fit":
@@ -178,8 +178,6 @@ class StrategyBody:
             optimizers.refuse_unsupported(self.optimizers, trainer, self.lightning)
             self.device.random_state, self._loaded_random_state = self._loaded_random_state, None
             self._late_hooks = hooks.called_after_the_step(module, trainer.callbacks, self.lightning)
-            # The step does backward and update; Lightning's closure is left with the step alone.
-            trainer.fit_loop._skip_backward = True
         self.setup_precision_plugin()
 
     def _refuse_schedule(self, trainer: Any) -> None:
@@ -241,8 +239,31 @@ class StrategyBody:
                 "closure is the whole update, so it cannot be run without one. Call optimizer.step(closure=optimizer_closure) once per batch."
             )
         trainer = self.trainer
+        if trainer.accumulate_grad_batches != 1:
+            return self._statistics_pass(args, kwargs)
         limit = trainer.max_steps - trainer.global_step if trainer.max_steps >= 0 else None
         return self._run("training_step", args, kwargs, trainer.fit_loop.batch_idx, limit)
+
+    def _statistics_pass(self, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        """A pass over the data without updates, as StochasticWeightAveraging makes one for BatchNorm: on the host, batch by batch."""
+        assert self.device is not None
+        self.device.release()
+        self._programs["training_step"].n_updates = 0
+        (batch, *rest), sizes = (*args, *kwargs.values()), self._sizes_of(0, trains=True)
+        rows = structure.first_rows(batch)
+        step = rows if rows is None or sizes.micro_rows is None else sizes.micro_rows * sizes.n_replicas
+        returned = None
+        for start in range(0, rows or 1, step or 1):
+            part = structure.mapped(
+                lambda leaf, start=start: leaf[start : start + step] if isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[0] == rows else leaf, batch
+            )
+            with torch.no_grad():
+                returned = self.lightning_module.training_step(part, *rest)
+        return returned
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        """The step does backward and update, so Lightning's closure is left with the step alone; callbacks may have changed that."""
+        self.trainer.fit_loop._skip_backward = True
 
     def validation_step(self, *args: Any, **kwargs: Any) -> Any:
         """The module's validation_step for a host batch."""
@@ -289,7 +310,12 @@ class StrategyBody:
         if batch_idx == 0 or self._trainable is None:
             # Asking a parameter may make PopTorch copy weights to the host, so not in every step.
             self._trainable = tuple(parameter.requires_grad for parameter in trained)
-        return self._trainable, optimizers.members_of(self.optimizers[0])
+        return self._trainable, optimizers.members_of(self.optimizers[0]), self.device.generation if self.device is not None else 0
+
+    @property
+    def detects_anomalies(self) -> bool:
+        """Whether Trainer(detect_anomaly=True)."""
+        return bool(getattr(self.trainer, "_detect_anomaly", False))
 
     @contextlib.contextmanager
     def timed_call(self) -> Iterator[None]:
@@ -320,9 +346,10 @@ class StrategyBody:
     def _count_updates(self, optimizer: Any, n_updates: int) -> None:
         trainer = self.trainer
         progress = trainer.fit_loop.epoch_loop.automatic_optimization.optim_progress.optimizer.step
-        for tracker in (progress.total, progress.current):  # Lightning counts one of them itself
-            tracker.ready += n_updates - 1
-            tracker.completed += n_updates - 1
+        by_lightning = int(not trainer.fit_loop._should_accumulate())
+        for tracker in (progress.total, progress.current):
+            tracker.ready += n_updates - by_lightning
+            tracker.completed += n_updates - by_lightning
         # LR schedulers look here whether the optimizer has stepped.
         optimizer._opt_called = True
         if hasattr(optimizer, "_step_count"):
@@ -335,8 +362,7 @@ class StrategyBody:
                 continue
             # As on the CPU the frequency counts batches, of which an update takes G.
             due = sum((first + k) * sizes.n_accumulated % config.frequency == 0 for k in range(1, n_updates + 1))
-            by_lightning = int((batch_idx + 1) % config.frequency == 0)
-            for _ in range(due - by_lightning):
+            for _ in range(due - int((batch_idx + 1) % config.frequency == 0)):
                 self._call_hook("lr_scheduler_step", config.scheduler, None)
 
     def _call_hook(self, name: str, *args: Any) -> None:

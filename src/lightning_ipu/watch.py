@@ -143,7 +143,7 @@ class Watch:
         self._names = {id(part): name for name, part in module.named_modules() if id(part) not in outside}
         self._objects = [part for part in module.modules() if id(part) not in outside and not isinstance(part, torch.jit.ScriptModule)]
         self.last_live: FrozenSet[Any] = frozenset()
-        self.live_attributes: Dict[Any, Tuple[Any, str]] = {}
+        self.live_sources: Dict[Any, Callable[[], Any]] = {}
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -179,7 +179,7 @@ class Watch:
         label = self._label(owner, name)
         if type(value) in _NUMBERS and key in self._live and key not in self.fixed:
             self.last_live = frozenset([key])
-            self.live_attributes[key] = (owner, name)
+            self.live_sources[key] = lambda: getattr(owner, name)
             return self._live_number(key, label, value)
         if place not in self.reads:
             self.reads[place] = Read(owner, name, label, fingerprint_of(value), user_place())
@@ -202,6 +202,33 @@ class Watch:
     def _live_number(self, key: Any, label: str, value: Any) -> Any:
         self.needs.env.setdefault(key, value)  # type: ignore[attr-defined]
         return live(self.needs, key, label)
+
+    @contextlib.contextmanager
+    def optimizers_live(self, optimizers: Sequence[torch.optim.Optimizer], schedulers: Sequence[Any]) -> Iterator[None]:
+        """While the step runs, learning rates and the other numbers of optimizers and schedulers are live: a step may log them."""
+        changed: List[Tuple[Any, Any, Any]] = []
+
+        def replace(container: Any, key: Any, label: str) -> None:
+            value = container[key]
+            if type(value) in _NUMBERS:
+                place = ("optimizer", id(container), key)
+                self.live_sources[place] = lambda: container[key]
+                changed.append((container, key, value))
+                container[key] = self._live_number(place, label, value)
+
+        try:
+            for optimizer in optimizers:
+                for index, group in enumerate(optimizer.param_groups):
+                    for key in list(group):
+                        replace(group, key, f"param_groups[{index}][{key!r}]")
+            for scheduler in schedulers:
+                rates = getattr(scheduler, "_last_lr", None)
+                for index in range(len(rates) if isinstance(rates, list) else 0):
+                    replace(rates, index, f"get_last_lr()[{index}]")
+            yield
+        finally:
+            for container, key, value in changed:
+                container[key] = value
 
     def write(self, owner: Any, name: str, value: Any) -> bool:
         """Takes note of an assignment; False leaves it to the object itself."""

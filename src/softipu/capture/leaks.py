@@ -17,6 +17,7 @@ class ValuesBefore:
 
     module: nn.Module
     sizes: Dict[Tuple[str, str], int]
+    derived: Dict[Tuple[str, str], Any]
 
     def changed(self) -> List[str]:
         """Names of attributes that hold a traced tensor now; they are emptied of it."""
@@ -26,7 +27,9 @@ class ValuesBefore:
                 if name in _REGISTRIES:
                     continue
                 full = f"{prefix}.{name}" if prefix else name
-                if isinstance(value, FakeTensor):
+                if (prefix, name) in self.derived:
+                    setattr(submodule, name, self.derived[(prefix, name)])
+                elif isinstance(value, FakeTensor):
                     found.append(full)
                     delattr(submodule, name)
                 elif isinstance(value, (list, tuple, dict)) and _holds_traced(value):
@@ -38,11 +41,15 @@ class ValuesBefore:
 def values_before(module: nn.Module) -> ValuesBefore:
     """Remembers how long the containers on ``module`` are."""
     sizes = {}
+    derived = {}
     for prefix, submodule in module.named_modules():
+        # torch.nn.utils.weight_norm and spectral_norm put the weight that they compute on the module, before every forward.
+        for name in {getattr(hook, "name", None) for hook in submodule._forward_pre_hooks.values()} & set(vars(submodule)):
+            derived[(prefix, name)] = vars(submodule)[name]
         for name, value in vars(submodule).items():
             if name not in _REGISTRIES and isinstance(value, (list, dict)):
                 sizes[(prefix, name)] = len(value)
-    return ValuesBefore(module, sizes)
+    return ValuesBefore(module, sizes, derived)
 
 
 def refuse_leaks(names: List[str]) -> None:

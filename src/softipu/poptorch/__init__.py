@@ -42,6 +42,7 @@ from softipu.poptorch.ops.overlap import set_overlap_for_input, set_overlap_for_
 from softipu.poptorch.ops.print_tensor import ipu_print_tensor
 from softipu.poptorch.ops.serialized_matmul import serializedMatMul
 from softipu.poptorch.options import ConfigFileError, Options, TensorLocationSettings
+from softipu.poptorch.saved_models import load
 from softipu.poptorch.strategies import (
     ParallelPhasedExecution,
     Phase,
@@ -50,8 +51,9 @@ from softipu.poptorch.strategies import (
     ShardedExecution,
     Stage,
 )
+from softipu.poptorch.version import VERSION
 
-__version__ = "3.4.0+software"
+__version__ = VERSION
 
 __all__ = [
     "AsynchronousDataAccessor",
@@ -107,6 +109,7 @@ __all__ = [
     "ipuHardwareVersion",
     "ipu_print_tensor",
     "isRunningOnIpu",
+    "load",
     "logger",
     "nearest",
     "nop",

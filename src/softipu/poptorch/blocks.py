@@ -4,7 +4,7 @@ Blocks do nothing to numbers. While a model is captured they say where it may be
 """
 
 import functools
-from typing import Any, Callable, Optional, TypeVar, Union
+from typing import Any, Callable, Optional, Tuple, TypeVar, Union
 
 from torch import nn
 
@@ -86,8 +86,18 @@ class _BlockHook:
         if recorder is not None:
             recorder.begin(_name(self._user_id), self._ipu_id, owner=self)
 
+    @property
+    def ids(self) -> Tuple[Union[str, int, None], Optional[int]]:
+        """User id and IPU of the block."""
+        return self._user_id, self._ipu_id
+
     def __repr__(self) -> str:
         return f"BeginBlock(user_id={self._user_id}, ipu_id={self._ipu_id})"
+
+
+def block_of(module: nn.Module) -> Optional[_BlockHook]:
+    """What ``BeginBlock`` put on a module, or None."""
+    return next((hook for hook in module._forward_pre_hooks.values() if isinstance(hook, _BlockHook)), None)
 
 
 class LegacyBeginBlockFn(nn.Module):
@@ -126,7 +136,7 @@ def BeginBlock(layer_to_call: Any, user_id: Optional[str] = None, ipu_id: Option
         if callable(layer_to_call):
             return LegacyBeginBlockFn(layer_to_call, user_id, ipu_id)
         raise Error(f"module is not an instance of torch.nn.Module or function: BeginBlock was given {layer_to_call!r}.")
-    present = next((hook for hook in layer_to_call._forward_pre_hooks.values() if isinstance(hook, _BlockHook)), None)
+    present = block_of(layer_to_call)
     if present is not None:
         raise Error(
             f"module has already been assigned to a block: {type(layer_to_call).__name__} has {present!r}. "

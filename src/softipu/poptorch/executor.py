@@ -20,7 +20,11 @@ from softipu.poptorch.latency import CallTimes
 from softipu.poptorch.log import logger
 from softipu.poptorch.options import Options, check_target, log_ignored, log_settings
 from softipu.poptorch.placement import Placement
+from softipu.poptorch.saved import model_file
+from softipu.poptorch.saved.archive import InvalidArchive
+from softipu.poptorch.saved.values import CannotSave
 from softipu.poptorch.strategies import PipelinedExecution
+from softipu.poptorch.version import VERSION
 from softipu.runtime import DeviceMemory, Program
 
 _NOT_COMPILED = "Model has not been compiled or has been destroyed. Call it once, or compile(*inputs), first."
@@ -76,6 +80,7 @@ class PoplarExecutor:
         self._compilation_time: Optional[datetime.timedelta] = None
         self._times = CallTimes()
         self._wrapped: List[torch.Tensor] = []
+        self._saved_optimizer_state: Optional[Dict[str, torch.Tensor]] = None
         if training:
             _in_training[module] = weakref.ref(self)
             self._wrapped = wrapped_weights.wrap([*module.parameters(), *module.buffers()], self)
@@ -115,9 +120,63 @@ class PoplarExecutor:
             Error, AssertionError: as a call does.
         """
         if self.isCompiled():
-            logger.warning("Calling compile on an already compiled model has no effect. Call destroy() first to compile anew.")
+            logger.warning("Call to compile() ignored: the model is already compiled. Call destroy() first to compile anew.")
             return
         self._compile(*self._flatten(args, kwargs))
+
+    def compileAndExport(self, filename: str, *args: Any, export_model: bool = True, **kwargs: Any) -> None:
+        """Compiles as ``compile`` does if that was not done yet, and saves as ``save`` does; needs no device.
+
+        Raises:
+            Error, AssertionError: as compile and save do.
+        """
+        if not self.isCompiled():
+            self._compile(*self._flatten(args, kwargs))
+        self.save(filename, export_model=export_model)
+
+    def save(self, filename: str, export_model: bool = True, save_rng_state: bool = True) -> None:
+        """Writes the compiled model to a file, for ``poptorch.load`` or ``loadExecutable``.
+
+        Args:
+            filename: where to; a folder gets ``model.poptorch``, missing folders are made.
+            export_model: whether module, options, optimizer and their states are written too, for ``poptorch.load``.
+            save_rng_state: whether the device's random numbers go on from where they are after loading.
+
+        Raises:
+            Error: not compiled, or something in the module that cannot be written safely.
+            AssertionError: the destination's parent is no folder.
+        """
+        memory = self._running().memory
+        self.copyWeightsToHostIfNeeded()
+        model = None
+        if export_model:
+            optimizer = self._optimizer.optimizer if self._optimizer is not None else None
+            rng_state = self.rng_state if save_rng_state else None
+            model = model_file.Model(self._user_module(), self._options, optimizer, memory.optimizer_state, rng_state)
+        try:
+            model_file.write(model_file.destination(filename), VERSION, self._training, self._call, model)
+        except CannotSave as error:
+            raise Error(
+                f"The model cannot be saved to {filename}: {error}. Save it with export_model=False, and later make the module yourself, "
+                "wrap it, and call loadExecutable(filename)."
+            ) from error
+
+    def loadExecutable(self, filename: str) -> None:
+        """Makes the model ready to run from a file of ``save`` or ``compileAndExport`` for the same module and options.
+
+        Raises:
+            Error: no such file, damaged, or compiled by the other of trainingModel and inferenceModel.
+            AssertionError: written by another version of PopTorch.
+        """
+        try:
+            saved = model_file.read(filename, VERSION, with_model=False)
+        except (InvalidArchive, OSError) as error:
+            raise Error(f"Invalid file {filename}: {error}.") from error
+        if saved.training != self._training:
+            kinds = ("an inferenceModel", "a trainingModel")
+            raise Error(f"Invalid file {filename}: it was compiled by {kinds[saved.training]}, and this is {kinds[self._training]}.")
+        args, kwargs = saved.arguments
+        self.compile(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs one host batch: device iterations x accumulation x replicas micro-batches.
@@ -186,7 +245,7 @@ class PoplarExecutor:
         update = None
         if self._optimizer is not None:
             self._optimizer.build({n: memory.parameters[n] for n in step.named_outputs(Role.GRADIENT)})
-            memory.optimizer_state = self._optimizer.first_state(memory.parameters, None)
+            memory.optimizer_state = self._optimizer.first_state(memory.parameters, self._saved_optimizer_state)
             update = self._optimizer.program()
         self._program = Program(step, update, self._shape, rule, memory)
         if self._optimizer is not None:
@@ -195,7 +254,7 @@ class PoplarExecutor:
         self._output_dtypes = [v.dtype for v in step.outputs if v.role is Role.OUTPUT]
         self._changed_inputs = [i for i in range(len(given)) if step.mutates(Role.INPUT, str(i))]
         self._compilation_time = datetime.timedelta(seconds=time.perf_counter() - start)
-        self._attached = self._options.connection_type == ConnectionType.Always
+        self._attached = self._options.connection_type != ConnectionType.Never
         self._host_is_stale = False
         self._note_generations(module)
         compile_hooks.run_after()

@@ -177,7 +177,15 @@ def _first_message(process: WorkerProcess, n_slots: int) -> Tuple[ItemStructure,
     try:
         message = process.receive()
     except EOFError:
-        raise Error(f"{FAILED_TO_START}: {process.how_it_ended()} before the first item.") from None
+        advice = (
+            ""
+            if process.is_forked
+            else (
+                " The worker imports the program's main module, which must do its work under `if __name__ == '__main__':`; "
+                "SharingStrategy.Fork does without."
+            )
+        )
+        raise Error(f"{FAILED_TO_START}: {process.how_it_ended()} before the first item.{advice}") from None
     if message[0] == worker.FAILED:
         raise Error(f"{FAILED_TO_START}: {message[1].summary}") from message[1].exception()
     structure: ItemStructure = pickle.loads(message[1])

@@ -14,7 +14,7 @@ import torch
 
 def make_generators_picklable() -> None:
     """Teach multiprocessing's pickler, which hands over the arguments of a process."""
-    ForkingPickler.register(torch.Generator, _reduced)  # type: ignore[arg-type]
+    ForkingPickler.register(torch.Generator, _reduced)
 
 
 def pickled_to(file: IO[bytes], thing: Any) -> None:

@@ -35,8 +35,9 @@ class ItemStructure(NamedTuple):
         Raises:
             AssertionError: another type, other keys, another number of tensors, or something that is no tensor.
         """
-        assert type(item) is self.item_type, (
-            f"An item of the dataset is of type {type(item).__name__}, the first one was of type {self.item_type.__name__}. "
+        kind = type(item)
+        assert kind is self.item_type, (
+            f"An item of the dataset is of type {kind.__name__}, the first one was of type {self.item_type.__name__}. "
             "All items must be alike, because they share their buffers."
         )
         if self.keys:

@@ -39,6 +39,11 @@ TERMINATION_SECONDS = 4.0
 class WorkerProcess:
     """A running worker.
 
+    Attributes:
+        process_id: of the worker.
+        is_forked: the worker is a copy of the program; otherwise a new interpreter, which imports the program's main module.
+        stop: ends the worker; called once, at the latest when this object is collected or the interpreter exits.
+
     Raises:
         Error: the dataset cannot be handed over, or this system has no such way to start a process.
     """
@@ -53,7 +58,7 @@ class WorkerProcess:
         context = torch.multiprocessing.get_context(method)
         make_generators_picklable()
         self._connection, workers_end = context.Pipe(duplex=True)
-        is_forked = method == "fork"
+        self.is_forked = is_forked = method == "fork"
         sends_file = sharing_strategy is SharingStrategy.FileSystem
         with tempfile.TemporaryFile() as file:
             if sends_file:

@@ -287,6 +287,16 @@ def test_an_error_of_the_dataset_ends_the_program_with_both_tracebacks(start_pro
     assert not _is_running(worker_id)
 
 
+def test_a_program_without_a_main_guard_is_told_so(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(
+        textwrap.dedent(PROGRAM).format(then="pass", n_good=9, strategy="SharedMemory").replace('if __name__ == "__main__"', "if True")
+    )
+    program = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=60)
+    assert program.returncode == 1 and program.stdout == ""
+    assert "must do its work under `if __name__ == '__main__':`; SharingStrategy.Fork does without." in program.stderr
+
+
 def test_a_dataset_that_cannot_be_pickled_is_an_error_that_names_the_way_out():
     items = [torch.zeros(1)]
     dataset = torch.utils.data.DataLoader(items, collate_fn=lambda batch: batch[0])

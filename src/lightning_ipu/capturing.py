@@ -10,6 +10,7 @@ from lightning_ipu.captured_step import CapturedStep, Conditions, no_numbers
 from lightning_ipu.device import CompiledStep, Device
 from lightning_ipu.live import Needs
 from lightning_ipu.logged import MetricArithmetic, Notes, metrics_of
+from lightning_ipu.model_parallel import blocks_seen
 from lightning_ipu.outputs import Cut
 from lightning_ipu.step_module import FIRST_SLOTS, Call, NoLoss, SlotsExhausted, StepModule
 from lightning_ipu.watch import Recapture, StateOnModule, Watch
@@ -44,7 +45,9 @@ class Capturing:
         while True:
             compiled = self._compiled(step, call, cut, environment, live, fixed, n_slots)
             try:
-                self._device.compile(compiled, [*no_numbers(cut.n_micro_batches, n_slots), *tensors])
+                with blocks_seen(strategy.poptorch) as ipu_ids:
+                    self._device.compile(compiled, [*no_numbers(cut.n_micro_batches, n_slots), *tensors])
+                self._refuse_more_ipus(compiled, ipu_ids, step)
                 break
             except Recapture as again:
                 before = (live, fixed)
@@ -58,6 +61,19 @@ class Capturing:
         record = compiled.module.captured
         assert record is not None, "PopTorch compiled without running forward"
         return CapturedStep(compiled, record, conditions, call.others, n_slots)
+
+    def _refuse_more_ipus(self, compiled: CompiledStep, ipu_ids: List[int], step: str) -> None:
+        strategy = self._strategy
+        devices = len(strategy.parallel_devices or [0])
+        per_replica = devices // strategy.sizes(trains=compiled.trains).n_replicas
+        if ipu_ids and max(ipu_ids) >= per_replica:
+            self._device.drop(compiled)
+            raise strategy.lightning.misconfiguration(
+                f"{step} enters a poptorch.Block with ipu_id={max(ipu_ids)}, but of Trainer(devices={devices}) each replica has {per_replica} IPU(s). "
+                f"Blocks inside a step are seen only when it is captured: say how many replicas there are by "
+                f"IPUStrategy(training_opts=poptorch.Options().replicationFactor({max(1, devices // (max(ipu_ids) + 1))})), and give as many devices "
+                "as replicas and blocks need."
+            )
 
     def _compiled(
         self, step: str, call: Call, cut: Cut, environment: Dict[Any, Any], live: FrozenSet[Any], fixed: FrozenSet[Any], n_slots: int

@@ -11,6 +11,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
+from lightning_ipu.optimizer_state import State, for_device, from_device
+
 _log = logging.getLogger("lightning_ipu")
 
 
@@ -64,15 +66,15 @@ class Device:
         self._generation = 0
         self.holder: Optional[CompiledStep] = None
         self.alive: List[CompiledStep] = []
-        self.optimizer_state: Optional[Dict[str, Any]] = None
+        self.optimizer_state: Optional[State] = None
         self.random_state: Optional[List[int]] = None
 
     def compile(self, step: CompiledStep, inputs: Sequence[torch.Tensor]) -> None:
         """Compiles ``step``, which then holds the IPUs. Whatever the compilation raises leaves no trace of the step."""
         self.release()
         try:
-            if step.optimizer is not None and self.optimizer_state is not None:
-                _load_state(step.optimizer, self.optimizer_state)
+            if self.optimizer_state:
+                self._load_optimizer_state(step)
             step.executor.compile(*inputs)
         except BaseException:
             with contextlib.suppress(Exception):
@@ -124,8 +126,8 @@ class Device:
         self.alive.remove(step)
         step.executor.destroy()
 
-    def read_optimizer_state(self) -> Optional[Dict[str, Any]]:
-        """PopTorch's state of the optimizer, newest, or None before the first training call."""
+    def read_optimizer_state(self) -> Optional[State]:
+        """State of the optimizer, newest, or None before the first training call."""
         if self.holder is not None and self.holder.trains:
             self._take_optimizer_state(self.holder)
         return self.optimizer_state
@@ -148,16 +150,23 @@ class Device:
 
     def _take_optimizer_state(self, step: CompiledStep) -> None:
         assert step.optimizer is not None
-        state = step.optimizer.state_dict()
-        if state.get("ipu_state") is not None:
-            # Without its numbers (ipu_param): those are the user's optimizer's, and may have changed since.
-            self.optimizer_state = {"ipu_state": dict(state["ipu_state"]), "ipu_param": {}}
+        ipu_state = step.optimizer.state_dict().get("ipu_state")
+        if ipu_state is not None:
+            self.optimizer_state = from_device(ipu_state, step.module.names())
 
     def _give_optimizer_state(self, step: CompiledStep) -> None:
         others = [other for other in self.alive if other.trains and other is not step]
-        if others and self.optimizer_state is not None and step.optimizer is not None:
-            _load_state(step.optimizer, self.optimizer_state)
+        if others and self.optimizer_state is not None:
+            self._load_optimizer_state(step)
             step.executor.setOptimizer(step.optimizer)
+
+    def _load_optimizer_state(self, step: CompiledStep) -> None:
+        if step.optimizer is None or not self.optimizer_state:
+            return
+        plain = torch.optim.Optimizer.state_dict(step.optimizer)
+        # Without PopTorch's numbers (ipu_param): those are the user's optimizer's, and may have changed since.
+        own = {"ipu_state": for_device(self.optimizer_state, step.module.names()), "ipu_param": {}}
+        step.optimizer.load_state_dict({**own, "state": plain["state"], "param_groups": plain["param_groups"]})
 
     def _give_random_state(self, step: CompiledStep) -> None:
         if step.trains and self.random_state is not None and any(self.random_state):
@@ -182,9 +191,4 @@ class Device:
 def _places_of(module: torch.nn.Module) -> List[Tuple[Dict[str, Any], str, torch.Tensor]]:
     registries = [registry for part in module.modules() for registry in (part._parameters, part._buffers)]
     return [(registry, name, tensor) for registry in registries for name, tensor in registry.items() if tensor is not None]  # type: ignore[attr-defined]
-
-
-def _load_state(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> None:
-    plain = torch.optim.Optimizer.state_dict(optimizer)
-    optimizer.load_state_dict({**state, "state": plain["state"], "param_groups": plain["param_groups"]})
 

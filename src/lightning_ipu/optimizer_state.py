@@ -5,7 +5,7 @@ hold torch's, so that a file written on an IPU resumes on a CPU or a GPU, and ba
 """
 
 import functools
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Tuple
 
 import torch
 
@@ -21,39 +21,53 @@ _PREFIXES: Dict[str, Dict[str, str]] = {
 }
 
 
-def to_torch(ipu_state: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> None:
-    """Puts a device's state into ``optimizer.state``.
+# By the device's prefix and the id of the user's parameter: names may change with the module, parameters stay.
+State = Dict[Tuple[str, int], torch.Tensor]
+
+
+def from_device(ipu_state: Mapping[str, torch.Tensor], names: Mapping[int, str]) -> State:
+    """A device's state, as PopTorch's ``state_dict()["ipu_state"]`` has it.
 
     Args:
-        ipu_state: as PopTorch's ``state_dict()["ipu_state"]`` has it.
-        optimizer: the user's.
-        names: the device's name of each parameter, by the id of the user's.
+        ipu_state: by PopTorch's names.
+        names: PopTorch's name of each parameter, by the id of the user's.
     """
+    ids = {name: key for key, name in names.items()}
+    parts = ((full.partition("___"), tensor) for full, tensor in ipu_state.items())
+    return {(prefix, ids[name]): tensor for (prefix, _, name), tensor in parts if name in ids}
+
+
+def for_device(state: State, names: Mapping[int, str]) -> Dict[str, torch.Tensor]:
+    """The same by PopTorch's names."""
+    return {f"{prefix}___{names[key]}": tensor for (prefix, key), tensor in state.items() if key in names}
+
+
+def to_torch(state: State, optimizer: torch.optim.Optimizer) -> None:
+    """Puts a device's state into the user's ``optimizer.state``."""
     rule = rule_of(optimizer)
     assert rule is not None, "refused in setup"
     for group in optimizer.param_groups:
         for parameter in group["params"]:
-            entry = _entry(ipu_state, _prefixes(optimizer), names.get(id(parameter), ""))
+            found = {key: state.get((prefix, id(parameter))) for key, prefix in _prefixes(optimizer).items()}
+            entry: Dict[str, Any] = {key: value.detach().clone() for key, value in found.items() if value is not None}
             step = entry.pop("step", None)
             if step is not None and not float(step):
                 continue  # never updated: torch has no entry either
             if step is not None:
-                entry["step"] = step.detach().clone().reshape(()) if _step_is_tensor(rule) else int(step)
+                entry["step"] = step.reshape(()) if _step_is_tensor(rule) else int(step)
             if entry:
                 optimizer.state[parameter] = entry
 
 
-def to_device(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> Dict[str, torch.Tensor]:
-    """A device's state from ``optimizer.state``; empty where the user's optimizer has none."""
-    found: Dict[str, torch.Tensor] = {}
+def from_torch(optimizer: torch.optim.Optimizer) -> State:
+    """What a device needs of the user's ``optimizer.state``; empty where there is none."""
+    found: State = {}
     for parameter, entry in optimizer.state.items():
-        name = names.get(id(parameter))
-        if name is None:
-            continue
         for key, prefix in _prefixes(optimizer).items():
             value = entry.get(key)
             if value is not None:
-                found[f"{prefix}___{name}"] = torch.as_tensor(value).detach().clone().float() if key == "step" else value.detach().clone()
+                tensor = torch.as_tensor(value).detach().clone()
+                found[(prefix, id(parameter))] = tensor.float() if key == "step" else tensor
     return found
 
 
@@ -62,11 +76,6 @@ def _prefixes(optimizer: torch.optim.Optimizer) -> Dict[str, str]:
     if rule == "SGD" and getattr(optimizer, "use_combined_accum", False):
         return {"momentum_buffer": "Accl"}
     return _PREFIXES[rule or "SGD"]
-
-
-def _entry(ipu_state: Mapping[str, torch.Tensor], prefixes: Mapping[str, str], name: str) -> Dict[str, Any]:
-    found = {key: ipu_state.get(f"{prefix}___{name}") for key, prefix in prefixes.items()}
-    return {key: value.detach().clone() if key != "step" else value for key, value in found.items() if value is not None}
 
 
 @functools.lru_cache(maxsize=None)

@@ -9,21 +9,22 @@ from lightning_ipu.cutting import Sizes
 
 
 def sizes_of(
-    training_opts: Any, inference_opts: Any, *, devices: int, accumulate: int, device_iterations: int, lightning: Lightning
+    training_opts: Any, inference_opts: Any, *, devices: int, ipus: int, accumulate: int, device_iterations: int, lightning: Lightning
 ) -> Tuple[Sizes, Sizes]:
     """D, G and R in training and elsewhere.
+
+    Args:
+        training_opts, inference_opts: the user's.
+        devices: IPUs of the Trainer.
+        ipus: IPUs of one replica of the model.
+        accumulate: Trainer's accumulate_grad_batches.
+        device_iterations: IPUStrategy's.
+        lightning: whose errors to raise.
 
     Raises:
         MisconfigurationException: options that contradict the Trainer's flags.
     """
-    replicas = _agreed(
-        "replicationFactor", training_opts.replication_factor, None, f"Trainer(devices={devices})", lightning
-    ) or devices
-    if devices % replicas:
-        raise lightning.misconfiguration(
-            f"training_opts.replicationFactor({replicas}) does not divide Trainer(devices={devices}). devices is the number of IPUs, and every "
-            f"replica needs the same number of them. Allowed factors: {', '.join(str(n) for n in range(1, devices + 1) if devices % n == 0)}."
-        )
+    replicas = _replicas(training_opts, devices, ipus, lightning)
     if inference_opts.replication_factor not in (1, replicas):
         raise lightning.misconfiguration(
             f"inference_opts.replicationFactor({inference_opts.replication_factor}) differs from the {replicas} replicas of training on "
@@ -45,6 +46,26 @@ def sizes_of(
     in_training = _agreed("training_opts.deviceIterations", training_opts.device_iterations, device_iterations, flag, lightning)
     elsewhere = _agreed("inference_opts.deviceIterations", inference_opts.device_iterations, device_iterations, flag, lightning)
     return Sizes(in_training or 1, accumulated or 1, replicas, None), Sizes(elsewhere or 1, 1, replicas, None)
+
+
+def _replicas(training_opts: Any, devices: int, ipus: int, lightning: Lightning) -> int:
+    if devices % ipus:
+        raise lightning.misconfiguration(
+            f"Trainer(devices={devices}): the model is split over {ipus} IPUs (the highest ipu_id of its blocks is {ipus - 1}), and devices is the "
+            f"number of all IPUs, so it must be a multiple of {ipus}. For one replica use devices={1 << (ipus - 1).bit_length()}."
+        )
+    replicas = int(training_opts.replication_factor)
+    if replicas == 1 and ipus == 1:
+        return devices
+    if replicas == 1:
+        return devices // ipus
+    if devices % replicas or devices // replicas < ipus:
+        allowed = [n for n in range(1, devices + 1) if devices % n == 0 and devices // n >= ipus]
+        raise lightning.misconfiguration(
+            f"training_opts.replicationFactor({replicas}) does not fit Trainer(devices={devices}): devices is the number of all IPUs, and every "
+            f"replica needs the same number of them, at least {ipus}. Allowed factors: {', '.join(str(n) for n in allowed)}."
+        )
+    return replicas
 
 
 def _agreed(option: str, in_options: int, in_flags: Optional[int], flag: str, lightning: Lightning) -> Optional[int]:

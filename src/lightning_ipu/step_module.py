@@ -120,6 +120,8 @@ class StepModule(nn.Module):
         self._call, self._watch, self._notes, self._env = call, watch, notes, env
         self._identity_loss, self._context, self._n_slots = identity_loss, context, n_slots
         self._schedules = schedules
+        # Of now: callbacks may rename parameters, as pruning does, while PopTorch goes on with these.
+        self._names = {id(parameter): f"module.{name}" for name, parameter in module.named_parameters()}
         self.captured: Optional[Captured] = None
 
     def stand_ins(self) -> Dict[int, nn.Parameter]:
@@ -128,7 +130,7 @@ class StepModule(nn.Module):
 
     def names(self) -> Dict[int, str]:
         """Names of the user's parameters as PopTorch has them, by id."""
-        return {id(parameter): f"module.{name}" for name, parameter in self._of_host[0].named_parameters()}
+        return self._names
 
     def train(self, mode: bool = True) -> "StepModule":
         """Nothing: the LightningModule's own modes are the user's."""

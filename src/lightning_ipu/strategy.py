@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 import torch
 
-from lightning_ipu import backend, batching, hooks, optimizer_state, optimizers, structure
+from lightning_ipu import backend, batching, hooks, model_parallel, optimizer_state, optimizers, structure
 from lightning_ipu import options as ipu_options
 from lightning_ipu._lightning import Lightning
 from lightning_ipu.capturing import Capturing
@@ -205,6 +205,7 @@ class StrategyBody:
                 self.training_opts,
                 self.inference_opts,
                 devices=len(self.parallel_devices or [0]),
+                ipus=model_parallel.ipus_of(self.lightning_module),
                 accumulate=self._accumulate or 1,
                 device_iterations=self.device_iterations,
                 lightning=self.lightning,
@@ -394,18 +395,15 @@ class StrategyBody:
 
     def _pull_optimizer_state(self, optimizer: torch.optim.Optimizer) -> None:
         state = self.device.read_optimizer_state() if self.device is not None else None
-        if state is not None and state.get("ipu_state"):
-            optimizer_state.to_torch(state["ipu_state"], optimizer, self._names())
-
-    def _names(self) -> Dict[int, str]:
-        return {id(parameter): f"module.{name}" for name, parameter in self.lightning_module.named_parameters()}
+        if state:
+            optimizer_state.to_torch(state, optimizer)
 
     def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
         """Loads torch's format; the device gets it when the step is compiled."""
         for optimizer, state in zip(self.optimizers, checkpoint["optimizer_states"]):
             torch.optim.Optimizer.load_state_dict(optimizer, state)
             if self.device is not None:
-                self.device.optimizer_state = {"ipu_state": optimizer_state.to_device(optimizer, self._names()), "ipu_param": {}}
+                self.device.optimizer_state = optimizer_state.from_torch(optimizer)
 
     def save_checkpoint(self, checkpoint: Dict[str, Any], filepath: Any, storage_options: Optional[Any] = None) -> None:
         """Writes the file, with the device's random state beside what Lightning puts into it."""

@@ -21,7 +21,7 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _NUMBERS = (int, float)
 # A container with more is guarded by its identity and length.
 _MOST_LEAVES = 300
-_MISSING = object()
+MISSING = object()
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 # Second lists of weights that nn.RNNBase keeps; the weights themselves are parameters.
 _WEIGHT_LISTS = frozenset(["_flat_weights", "_flat_weight_refs", "_all_weights", "_flat_weights_names"])
@@ -59,15 +59,13 @@ class Read:
         return ("attribute", id(self.owner), self.name)
 
     def current(self) -> Any:
-        """The value that the object has now."""
-        found = self.owner.__dict__.get(self.name, _MISSING)
-        return getattr(self.owner, self.name, None) if found is _MISSING else found
+        """The value that the object has now, or a mark that it has none."""
+        found = self.owner.__dict__.get(self.name, MISSING)
+        return getattr(self.owner, self.name, MISSING) if found is MISSING else found
 
     def holds(self) -> bool:
         """Whether the value is still the one of the capture."""
-        value = self.owner.__dict__.get(self.name, _MISSING)
-        if value is _MISSING:
-            value = getattr(self.owner, self.name, None)
+        value = self.current()
         if type(value) in PLAIN:
             return bool(self.fingerprint[1] is value or fingerprint_of(value) == self.fingerprint)
         return bool(fingerprint_of(value) == self.fingerprint)
@@ -186,6 +184,15 @@ class Watch:
             if isinstance(value, (list, set, dict)) and id(value) not in self._containers:
                 self._containers[id(value)] = (value, label, type(value)(value) if type(value) in (list, set, dict) else None)
         return value
+
+    def read_missing(self, owner: Any, name: str) -> Any:
+        """What the step gets for an attribute that the object itself does not have: what the step has set, or AttributeError."""
+        place = (id(owner), name)
+        if place in self._set:
+            return self._set[place][2]
+        if not any(name in owner.__dict__.get(registry, ()) for registry in _REGISTRIES):
+            self.reads.setdefault(place, Read(owner, name, self._label(owner, name), fingerprint_of(MISSING), user_place()))
+        raise AttributeError(f"'{type(owner).__name__}' object has no attribute '{name}'")
 
     def _read_trainer(self, name: str, value: Any) -> Any:
         if name in ("global_step", "current_epoch"):
@@ -328,7 +335,12 @@ def _watched(kind: type) -> Optional[type]:
     is_trainer = not issubclass(kind, nn.Module)
 
     def __getattribute__(self: Any, name: str) -> Any:
-        value = inherited_get(self, name)
+        try:
+            value = inherited_get(self, name)
+        except AttributeError:
+            if _active is None or (name.startswith("__") and name.endswith("__")):
+                raise
+            return _active.read_missing(self, name)
         if _active is None or (name.startswith("__") and name.endswith("__")):
             return value
         if name in object.__getattribute__(self, "__dict__") or (type(value) in PLAIN and (is_trainer or _is_class_value(kind, name))):

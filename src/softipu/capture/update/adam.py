@@ -59,7 +59,7 @@ def _fused(tape: Tape, spec: OptimizerSpec, flags: GroupSpec, group: Group) -> N
         tape.call(aten._foreach_add_.List, g, w, alpha=hyper["weight_decay"])
     # With r = sqrt(1 - beta2^t): m / (sqrt(v) / r + eps) = m * r / (sqrt(v) + eps * r), one pass over memory less.
     t = counts(tape, steps)
-    root = foreach_moments(tape, group)
+    root = moments_in_place(tape, group)
     r = tape.call(aten.sqrt.default, bias_correction(tape, t, hyper["beta2"]))
     tape.call(aten._foreach_add_.ScalarList, root, tape.numbers(tape.call(aten.mul.Scalar, r, hyper["eps"])))
     rate = tape.call(aten.mul.Scalar, r, tape.call(operator.neg, hyper["lr"]))
@@ -77,14 +77,20 @@ def bias_correction(tape: Tape, t: Node, beta: Node) -> Node:
     return tape.call(aten.rsub.Scalar, tape.call(aten.pow.Scalar, beta, t), 1)
 
 
-def foreach_moments(tape: Tape, group: Group) -> Node:
-    """Moves both moments by the gradients in place; the result is the list of square roots of the second."""
+def moments_in_place(tape: Tape, group: Group) -> List[Node]:
+    """Moves both moments by the gradients. The result is the square roots of the second, in the memory of the gradients.
+
+    A list of new tensors as large as the weights would be given back to the system after every update, and page faults then
+    cost more than the arithmetic.
+    """
     g, hyper = group.gradients, group.hyper
     m, v = group.states["Accl1"], group.states["Accl2"]
     tape.call(aten._foreach_lerp_.Scalar, m, g, tape.call(operator.sub, 1.0, hyper["beta1"]))
     tape.call(aten._foreach_mul_.Scalar, v, hyper["beta2"])
     tape.call(aten._foreach_addcmul_.Scalar, v, g, g, tape.call(operator.sub, 1.0, hyper["beta2"]))
-    return tape.call(aten._foreach_sqrt.default, v)
+    for source, target in zip(v, g):
+        tape.call(aten.sqrt.out, source, out=target)
+    return g
 
 
 def elementwise_moments(tape: Tape, group: Group, i: int, g: Node, rest1: Node, rest2: Node) -> Tuple[Node, Node, Node]:

@@ -8,11 +8,11 @@ Without bias correction both ``1 - beta^t`` are 1.
 """
 
 import operator
-from typing import Optional, Tuple
+from typing import List, Optional, Tuple
 
 from torch.fx import Node
 
-from softipu.capture.update.adam import bias_correction, counts, elementwise_moments, foreach_moments, scalar_correction, slots
+from softipu.capture.update.adam import bias_correction, counts, elementwise_moments, moments_in_place, scalar_correction, slots
 from softipu.capture.update.rule import STEP, Group, Rule
 from softipu.capture.update.spec import GroupSpec, OptimizerSpec
 from softipu.capture.update.tape import Tape, aten
@@ -23,25 +23,32 @@ def _hyper(spec: OptimizerSpec, group: GroupSpec) -> Tuple[str, ...]:
 
 
 def _fused(tape: Tape, spec: OptimizerSpec, flags: GroupSpec, group: Group) -> None:
-    w, hyper, steps = group.parameters, group.hyper, group.states[STEP.prefix]
+    w, m, hyper, steps = group.parameters, group.states["Accl1"], group.hyper, group.states[STEP.prefix]
     tape.call(aten._foreach_add_.Scalar, steps, 1)
-    root = foreach_moments(tape, group)
-    if spec.bias_correction:
+    u = moments_in_place(tape, group)
+    if spec.bias_correction:  # as in Adam, with r = sqrt(1 - beta2^t): r / (1 - beta1^t) * m / (sqrt(v) + eps * r)
         t = counts(tape, steps)
-        correction1, correction2 = (bias_correction(tape, t, hyper[beta]) for beta in ("beta1", "beta2"))
-        tape.call(aten._foreach_div_.ScalarList, root, tape.numbers(tape.call(aten.sqrt.default, correction2)))
-    tape.call(aten._foreach_add_.Scalar, root, hyper["eps"])
-    if spec.bias_correction:
-        tape.call(aten._foreach_mul_.ScalarList, root, tape.numbers(correction1))
-    change = tape.call(aten._foreach_div.List, group.states["Accl1"], root)
+        r = tape.call(aten.sqrt.default, bias_correction(tape, t, hyper["beta2"]))
+        factors = tape.call(aten.div.Tensor, r, bias_correction(tape, t, hyper["beta1"]))
+        tape.call(aten._foreach_add_.ScalarList, u, tape.numbers(tape.call(aten.mul.Scalar, r, hyper["eps"])))
+        _divide_in_place(tape, m, u)
+        tape.call(aten._foreach_mul_.ScalarList, u, tape.numbers(factors))
+    else:
+        tape.call(aten._foreach_add_.Scalar, u, hyper["eps"])
+        _divide_in_place(tape, m, u)
     if flags.weight_decay:
-        tape.call(aten._foreach_add_.List, change, w, alpha=hyper["weight_decay"])
-    n = len(w)
-    norm_w, norm_u = (tape.call(aten.stack.default, tape.items(tape.call(aten._foreach_norm.Scalar, nodes, 2), n)) for nodes in (w, change))
+        tape.call(aten._foreach_add_.List, u, w, alpha=hyper["weight_decay"])
+    norm_w, norm_u = (tape.call(aten.stack.default, tape.items(tape.call(aten._foreach_norm.Scalar, x, 2), len(w))) for x in (w, u))
     limited = tape.call(aten.clamp.default, norm_w, None, hyper["max_weight_norm"])
     rates = tape.call(aten.mul.Scalar, _trust(tape, limited, norm_w, norm_u), tape.call(operator.neg, hyper["lr"]))
-    tape.call(aten._foreach_mul_.ScalarList, change, tape.numbers(rates))
-    tape.call(aten._foreach_add_.List, w, change)
+    for weight, change, rate in zip(w, u, tape.items(tape.numbers(rates), len(w))):
+        tape.call(aten.add_.Tensor, weight, change, alpha=rate)
+
+
+def _divide_in_place(tape: Tape, numerators: List[Node], denominators: List[Node]) -> None:
+    """The quotients, in the memory of the denominators."""
+    for numerator, denominator in zip(numerators, denominators):
+        tape.call(aten.div.out, numerator, denominator, out=denominator)
 
 
 def _trust(tape: Tape, limited: Node, norm_w: Node, norm_u: Node) -> Node:

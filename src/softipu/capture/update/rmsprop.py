@@ -12,7 +12,9 @@ PopART's names: Accl1 is s, Accl2 is a, Accl3 is b.
 """
 
 import operator
-from typing import Any, Tuple
+from typing import Tuple
+
+from torch.fx import Node
 
 from softipu.capture.update.rule import STEP, Group, Rule, Slot
 from softipu.capture.update.spec import GroupSpec, OptimizerSpec
@@ -48,28 +50,32 @@ def _fused(tape: Tape, spec: OptimizerSpec, flags: GroupSpec, group: Group) -> N
         tape.call(aten._foreach_add_.List, g, w, alpha=hyper["weight_decay"])
     tape.call(aten._foreach_mul_.Scalar, s, hyper["alpha"])
     tape.call(aten._foreach_addcmul_.Scalar, s, g, g, rest)
-    variance: Any = s
     if spec.centered:
-        a = group.states["Accl2"]
-        tape.call(aten._foreach_lerp_.Scalar, a, g, rest)
-        variance = tape.call(aten._foreach_addcmul.Scalar, s, a, a, -1)
+        tape.call(aten._foreach_lerp_.Scalar, group.states["Accl2"], g, rest)
+    if flags.momentum:
+        tape.call(aten._foreach_mul_.Scalar, group.states["Accl3"], hyper["momentum"])
+    # Both the gradient and the root are needed at the end, so a new tensor is; one parameter after the other they share its memory.
+    for i in range(len(w)):
+        root = _root(tape, spec, group, i)
+        if not flags.momentum:
+            tape.call(aten.addcdiv_.default, w[i], g[i], root, value=minus_lr)
+        else:
+            tape.call(aten.addcdiv_.default, group.states["Accl3"][i], g[i], root, value=hyper["lr"] if spec.use_tf_variant else 1)
+    if flags.momentum and spec.use_tf_variant:
+        tape.call(aten._foreach_sub_.List, w, group.states["Accl3"])
+    elif flags.momentum:
+        tape.call(aten._foreach_add_.List, w, group.states["Accl3"], alpha=minus_lr)
+
+
+def _root(tape: Tape, spec: OptimizerSpec, group: Group, i: int) -> Node:
+    """What parameter ``i``'s gradient is divided by."""
+    variance, eps = group.states["Accl1"][i], group.hyper["eps"]
+    if spec.centered:
+        a = group.states["Accl2"][i]
+        variance = tape.call(aten.addcmul.default, variance, a, a, value=-1)
     if spec.use_tf_variant:
-        root = tape.call(aten._foreach_add.Scalar, variance, hyper["eps"])
-        tape.call(aten._foreach_sqrt_.default, root)
-    else:
-        root = tape.call(aten._foreach_sqrt.default, variance)
-        tape.call(aten._foreach_add_.Scalar, root, hyper["eps"])
-    if not flags.momentum:
-        tape.call(aten._foreach_addcdiv_.Scalar, w, g, root, minus_lr)
-        return
-    b = group.states["Accl3"]
-    tape.call(aten._foreach_mul_.Scalar, b, hyper["momentum"])
-    if spec.use_tf_variant:
-        tape.call(aten._foreach_addcdiv_.Scalar, b, g, root, hyper["lr"])
-        tape.call(aten._foreach_sub_.List, w, b)
-    else:
-        tape.call(aten._foreach_addcdiv_.Scalar, b, g, root)
-        tape.call(aten._foreach_add_.List, w, b, alpha=minus_lr)
+        return tape.call(aten.sqrt_.default, tape.call(aten.add.Scalar, variance, eps))
+    return tape.call(aten.add_.Scalar, tape.call(aten.sqrt.default, variance), eps)
 
 
 def _elementwise(tape: Tape, spec: OptimizerSpec, flags: GroupSpec, group: Group) -> None:

@@ -1,0 +1,173 @@
+"""How a matrix product or convolution is cut over the tiles of an IPU, and what each tile then does.
+
+A product out[rows, columns] = sum over inner and taps is cut in rows, columns and inner; a cut of inner leaves partial sums that are
+added in a second round. The cut with the fewest cycles whose temporary memory stays within its bound is taken, as PopLibs plans; where
+none stays within it, columns are done in several rounds, one after the other.
+
+Formulas and constants follow the estimators of graphcore/poplibs (lib/poplin/PerformanceEstimation.hpp, ConvModel.cpp,
+ExchangeEstimator.hpp), whose tile cycles these are.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Iterator, Tuple
+
+from softipu.hardware import Ipu
+from softipu.ops import Contraction
+
+# Cycles besides the products themselves, per block of weights: of its loading loop and of walking input and output groups.
+_BLOCK_OVERHEAD_CYCLES = 16 + 19
+_VERTEX_CYCLES = 50  # of starting the vertex that walks them
+_WEIGHT_LOAD_BYTES_PER_CYCLE = 8
+_MAX_ROUNDS = 64
+
+
+@dataclass(frozen=True)
+class Product:
+    """What the busiest tile does for a product.
+
+    Attributes:
+        ideal_cycles: with every matrix unit of the chip busy in every cycle.
+        compute_cycles: of the matrix unit as it is cut, loading of weights and padding included.
+        reduce_cycles: of adding partial sums.
+        exchange_cycles: of receiving operands and partial sums at the data-sheet rate.
+        moved_bytes: operands and results of the tile, which may need another order within it.
+        n_supersteps: rounds of exchange and compute.
+        n_tiles: that have work.
+        temporary_bytes: of the tile: copies of operands, and partial sums.
+    """
+
+    ideal_cycles: float
+    compute_cycles: float
+    reduce_cycles: float
+    exchange_cycles: float
+    moved_bytes: float
+    n_supersteps: int
+    n_tiles: int
+    temporary_bytes: float
+
+    @property
+    def cycles(self) -> float:
+        return self.compute_cycles + self.reduce_cycles + self.exchange_cycles
+
+
+@lru_cache(maxsize=None)
+def plan_product(contraction: Contraction, ipu: Ipu, *, half_partials: bool, memory_bytes: int, n_tiles: int) -> Product:
+    """The cheapest cut of ``contraction``.
+
+    Args:
+        half_partials: partial sums of half inputs are half.
+        memory_bytes: bound of the temporary memory of a tile.
+        n_tiles: tiles that may be used.
+
+    Returns:
+        The best cut within the bound; if none is, the one that needs least memory.
+    """
+    smallest = None
+    n_rounds = 1
+    while n_rounds <= _MAX_ROUNDS:
+        best = None
+        for candidate in (cut for form in _forms(contraction, ipu) for cut in _cuts(form, ipu, half_partials, n_tiles, n_rounds)):
+            if smallest is None or candidate.temporary_bytes < smallest.temporary_bytes:
+                smallest = candidate
+            if candidate.temporary_bytes <= memory_bytes and (best is None or candidate.cycles < best.cycles):
+                best = candidate
+        if best is not None:
+            return best
+        n_rounds *= 2
+    assert smallest is not None
+    return smallest
+
+
+def _forms(c: Contraction, ipu: Ipu) -> Iterator[Contraction]:
+    """The product as it is, and with kernel positions as further input channels where there are too few to fill the matrix unit."""
+    yield c
+    unit_in, _ = _units(c, ipu)
+    if c.taps > 1 and c.groups == 1 and c.inner < unit_in:
+        yield replace(c, inner=c.inner * c.taps, taps=1, in_positions=c.rows)
+
+
+def _cuts(c: Contraction, ipu: Ipu, half_partials: bool, n_tiles: int, n_rounds: int) -> Iterator[Product]:
+    groups, inner, columns = _packed_groups(c, ipu)
+    columns = -(-columns // n_rounds)
+    unit_in, _ = _units(c, ipu)
+    for group_parts in dict.fromkeys((min(groups, n_tiles), -(-min(groups, n_tiles) // 2))):
+        for columns_tile in _sizes(columns, ipu.amp_output_channels):
+            column_parts = -(-columns // columns_tile)
+            for inner_tile in _sizes(inner, unit_in):
+                inner_parts = -(-inner // inner_tile)
+                left = n_tiles // (group_parts * column_parts * inner_parts)
+                if left:
+                    parts = (group_parts, min(c.rows, left), column_parts, inner_parts)
+                    yield _tile_work(c, ipu, half_partials, (groups, inner, columns), parts, n_rounds)
+
+
+def _sizes(total: int, unit: int) -> Iterator[int]:
+    """Sizes of a tile's part: whole units, in steps of about a half."""
+    units = max(1, -(-total // unit))
+    size = 1
+    while size < units:
+        yield size * unit
+        size = max(size + 1, size + size // 2)
+    yield units * unit
+
+
+def _units(c: Contraction, ipu: Ipu) -> Tuple[int, int]:
+    return (ipu.amp_input_channels_half if c.bits == 16 else ipu.amp_input_channels_float), ipu.amp_output_channels
+
+
+def _packed_groups(c: Contraction, ipu: Ipu) -> Tuple[int, int, int]:
+    """(groups, inner, columns) after groups too thin for the matrix unit share one, off-diagonal blocks being zero."""
+    unit_in, unit_out = _units(c, ipu)
+    packed = max(1, min(c.groups, min(unit_in // max(1, c.inner), unit_out // max(1, c.columns))))
+    return -(-c.groups // packed), c.inner * packed, c.columns * packed
+
+
+def _tile_work(
+    c: Contraction, ipu: Ipu, half_partials: bool, sizes: Tuple[int, int, int], parts: Tuple[int, int, int, int], n_rounds: int
+) -> Product:
+    groups, inner, columns = sizes
+    group_parts, row_parts, column_parts, inner_parts = parts
+    groups_tile, rows_tile = -(-groups // group_parts), -(-c.rows // row_parts)
+    columns_tile, inner_tile = -(-columns // column_parts), -(-inner // inner_parts)
+    unit_in, unit_out = _units(c, ipu)
+    width = c.bits // 8
+    half = c.bits == 16 and half_partials
+    partial_width = 2 if half else 4
+    macs = (
+        ipu.amp_macs_per_tile_per_cycle_float
+        if c.bits == 32
+        else ipu.amp_macs_per_tile_per_cycle_half if half else ipu.amp_macs_per_tile_per_cycle_half_float
+    )
+
+    blocks = groups_tile * c.taps * -(-inner_tile // unit_in) * -(-columns_tile // unit_out)
+    workers = ipu.n_workers_per_tile
+    products = workers * -(-rows_tile // workers) * unit_in * unit_out / macs
+    load = unit_in * unit_out * width / _WEIGHT_LOAD_BYTES_PER_CYCLE
+    compute = _VERTEX_CYCLES + blocks * (products + load + _BLOCK_OVERHEAD_CYCLES)
+
+    positions = rows_tile * c.in_positions / c.rows if c.in_positions else float(rows_tile)
+    if c.taps > 1:  # neighbouring tiles need each other's edges
+        positions = (math.sqrt(positions) + math.sqrt(c.taps) - 1) ** 2
+    in_bytes = groups_tile * positions * inner_tile * width
+    weight_bytes = float(groups_tile * c.taps * inner_tile * columns_tile * width)
+    out_bytes = float(groups_tile * rows_tile * columns_tile * partial_width)
+    rate = ipu.exchange_bytes_per_tile_per_cycle
+    # Two neighbouring tiles that receive the same input share the bus.
+    in_rate = 2 * rate if column_parts % 2 == 0 else rate
+    exchange = in_bytes / in_rate + weight_bytes / rate
+    reduce = 0.0
+    if inner_parts > 1:
+        exchange += out_bytes * (inner_parts - 1) / inner_parts / rate
+        reduce = out_bytes / ipu.vector_bytes_per_cycle
+    return Product(
+        ideal_cycles=c.macs / (macs * ipu.n_tiles),
+        compute_cycles=n_rounds * compute,
+        reduce_cycles=n_rounds * reduce,
+        exchange_cycles=n_rounds * exchange,
+        moved_bytes=n_rounds * (in_bytes + out_bytes),
+        n_supersteps=n_rounds * (2 if inner_parts > 1 else 1),
+        n_tiles=group_parts * row_parts * column_parts * inner_parts,
+        temporary_bytes=in_bytes + weight_bytes + out_bytes,
+    )

@@ -129,16 +129,23 @@ class _Recorder:
 
     def _check_registries(self, swap: Dict[int, torch.Tensor]) -> None:
         expected = {id(t) for t in swap.values()}
+        owners = {name: swap[id(t)] for name, t in [*self.parameters.items(), *self.buffers.items()]}
+        remaining = set()
         for prefix, submodule in self.module.named_modules():
-            for kind, registry in (("parameter", submodule._parameters), ("buffer", submodule._buffers)):
+            for kind, registry in (("Parameter", submodule._parameters), ("Buffer", submodule._buffers)):
                 for name, tensor in registry.items():
+                    full = f"{prefix}.{name}" if prefix else name
+                    remaining.add(full)
                     if tensor is not None and id(tensor) not in expected:
-                        full = f"{prefix}.{name}" if prefix else name
                         raise Error(
-                            f"The {kind} '{full}' was bound to a new tensor inside forward; on an IPU only in-place changes of "
-                            "buffers persist. "
-                            f"Change it in place: self.{name}.copy_(...), self.{name} += ..."
+                            f"{kind} {full} is reassigned within the model when calling the forward method. This is not supported. "
+                            f"Consider using self.{full}.copy_(src) to copy data from a source tensor, where src is the name of the "
+                            "source tensor."
                         )
+        for full in owners:
+            if full not in remaining:
+                kind = "Parameter" if full in self.parameters else "Buffer"
+                raise Error(f"{kind} {full} is removed from the model when calling the forward method. Leave it, or remove it before.")
 
     def finish(self, graph_module: torch.fx.GraphModule) -> Step:
         values = [value for value, _ in self.fakes]

@@ -122,11 +122,23 @@ def n_buffer_copies(module: nn.Module, step: Step, options: Options) -> int:
     shared = [name for name in written if name not in exempt]
     if shared and options.broadcast_buffers:
         raise Error(
-            f"The buffers {', '.join(shared)} are changed by the step while replicationFactor is {options.replication_factor}, so "
-            "replicas would disagree. "
-            "Call Options.broadcastBuffers(False) to let every replica keep its own, or use one replica."
+            "PopTorch does not support broadcasting buffers. If your model is able to tolerate buffers becoming out of sync between "
+            "replicas, you can disable buffer broadcasting using poptorch.Options.broadcastBuffers(False). "
+            f"replicationFactor is {options.replication_factor}, and the step changes {', '.join(shared)}."
         )
     return options.replication_factor
+
+
+def check_named_buffers(module: nn.Module, options: Options) -> None:
+    """Error: Options.updatableNamedBuffers names a buffer that the module does not have."""
+    named = options._Popart.options.get("updatableNamedBuffers") or []
+    known = dict(module.named_buffers())
+    unknown = [name for name in named if name not in known]
+    if unknown:
+        raise Error(
+            f"Options.updatableNamedBuffers names {', '.join(unknown)}, but the buffers of {type(module).__name__} are "
+            f"{', '.join(known) or 'none'}."
+        )
 
 
 def _normalisation_buffers(module: nn.Module) -> Dict[str, bool]:

@@ -10,9 +10,10 @@ from torch import nn
 
 from softipu.errors import Error
 from softipu.graph import Role, Step
-from softipu.poptorch import compile_hooks, host_inputs, wrapped_weights
+from softipu.poptorch import compile_hooks, engine_choice, host_inputs, wrapped_weights
 from softipu.poptorch.arguments import bind
-from softipu.poptorch.compilation import Outputs, batch_shape, compile_step, n_buffer_copies, output_rule, place
+from softipu.poptorch.backward_error import refuse_backward
+from softipu.poptorch.compilation import Outputs, batch_shape, check_named_buffers, compile_step, n_buffer_copies, output_rule, place
 from softipu.poptorch.device_optimizer import DeviceOptimizer
 from softipu.poptorch.enums import ConnectionType, OutputMode
 from softipu.poptorch.input_mismatch import FlatCall, check_same_inputs, flatten_call, tensor_names
@@ -25,7 +26,7 @@ from softipu.poptorch.saved.archive import InvalidArchive
 from softipu.poptorch.saved.values import CannotSave
 from softipu.poptorch.strategies import PipelinedExecution
 from softipu.poptorch.version import VERSION
-from softipu.runtime import DeviceMemory, Program
+from softipu.runtime import DeviceMemory, Engine, EngineSettings, Program
 
 _NOT_COMPILED = "Model has not been compiled or has been destroyed. Call it once, or compile(*inputs), first."
 _DEFAULT_SEED = 42  # of a device that no Options.randomSeed was given
@@ -72,6 +73,7 @@ class PoplarExecutor:
         if training:
             chosen = optimizer if optimizer is not None else _default_optimizer(module)
             self._optimizer = DeviceOptimizer(chosen, dict(module.named_parameters()), self._options, self._shape)
+        self._engine_choice = engine_choice.current()
         self._program: Optional[Program] = None
         self._attached = False
         self._host_is_stale = False
@@ -81,9 +83,8 @@ class PoplarExecutor:
         self._times = CallTimes()
         self._wrapped: List[torch.Tensor] = []
         self._saved_optimizer_state: Optional[Dict[str, torch.Tensor]] = None
-        if training:
-            _in_training[module] = weakref.ref(self)
-            self._wrapped = wrapped_weights.wrap([*module.parameters(), *module.buffers()], self)
+        self._is_destroyed = False
+        self._wrap()
         log_ignored(self._options)
 
     # What the program is
@@ -223,16 +224,29 @@ class PoplarExecutor:
         host_inputs.write_back(self._changed_inputs, given, used)
         outputs = host_inputs.on_host(results, self._output_dtypes)
         self._times.stop()
+        refuse_backward(outputs)
         return self._outputs.build(outputs)
+
+    def _wrap(self) -> None:
+        if self._training:
+            module = self._user_module()
+            _in_training[module] = weakref.ref(self)
+            self._wrapped = wrapped_weights.wrap([*module.parameters(), *module.buffers()], self)
+        self._is_destroyed = False
 
     def _compile(self, given: Sequence[torch.Tensor], call: FlatCall) -> None:
         module = self._user_module()
+        if self._is_destroyed:
+            self._wrap()
         names = tensor_names(call)
         used = [host_inputs.on_device(t) for t in given]
         micro = host_inputs.micro_batch(used, names, self._shape)
         rule = output_rule(self._options, self._shape)
         host_inputs.warn_about(names, given)
         check_target(self._options)
+        check_named_buffers(module, self._options)
+        if self._options._Popart.options["instrumentWithHardwareCycleCounter"]:
+            raise Error("Cycle count logging is only supported on actual IPU hardware. Leave out Options.logCycleCount(True).")
         log_settings(self._options)
         compile_hooks.run_before()
         start = time.perf_counter()
@@ -242,12 +256,17 @@ class PoplarExecutor:
         n_copies = n_buffer_copies(module, step, self._options)
         parameters, buffers = _plain(module.named_parameters()), _plain(module.named_buffers())
         memory = DeviceMemory.upload(parameters, buffers, n_copies, self._seed())
-        update = None
-        if self._optimizer is not None:
-            self._optimizer.build({n: memory.parameters[n] for n in step.named_outputs(Role.GRADIENT)})
-            memory.optimizer_state = self._optimizer.first_state(memory.parameters, self._saved_optimizer_state)
-            update = self._optimizer.program()
-        self._program = Program(step, update, self._shape, rule, memory)
+        optimizer = self._optimizer
+
+        def make(engine: Engine) -> Program:
+            update = None
+            if optimizer is not None:
+                optimizer.build({n: memory.parameters[n] for n in step.named_outputs(Role.GRADIENT)}, engine.update_form)
+                memory.optimizer_state = optimizer.first_state(memory.parameters, self._saved_optimizer_state)
+                update = optimizer.program()
+            return Program(step, update, self._shape, rule, memory, engine)
+
+        self._program = engine_choice.build(self._engine_choice, step, self._shape, self._engine_settings(), make)
         if self._optimizer is not None:
             self._optimizer.use(memory)
         self._call, self._outputs = call, outputs
@@ -258,6 +277,9 @@ class PoplarExecutor:
         self._host_is_stale = False
         self._note_generations(module)
         compile_hooks.run_after()
+
+    def _engine_settings(self) -> EngineSettings:
+        return EngineSettings(self._options._popart.options.get("cachePath"), bool(self._options._show_compilation_progress_bar))
 
     # Weights
 
@@ -351,7 +373,8 @@ class PoplarExecutor:
         if must_build and self._program is not None:
             program = self._program
             old = program.memory.optimizer_state
-            self._optimizer.build({n: program.memory.parameters[n] for n in program.step.named_outputs(Role.GRADIENT)})
+            used = {n: program.memory.parameters[n] for n in program.step.named_outputs(Role.GRADIENT)}
+            self._optimizer.build(used, program.engine.update_form)
             program.memory.optimizer_state = self._optimizer.first_state(program.memory.parameters, old)
             program.set_update(self._optimizer.program())
         if self._program is not None:
@@ -379,8 +402,9 @@ class PoplarExecutor:
 
     def destroy(self) -> None:
         """Frees the program; a training executor first copies its weights to the host and unwraps the module."""
-        if self._module is None:
-            raise Error("This model was never wrapped, or has been destroyed already.")
+        if self._is_destroyed:
+            raise Error("model was never wrapped, or has been destroyed already.")
+        self._is_destroyed = True
         if self._training:
             if self._attached:
                 self.copyWeightsToHostIfNeeded()
@@ -388,7 +412,7 @@ class PoplarExecutor:
                 self._optimizer.release()
             wrapped_weights.unwrap(self._wrapped, self)
             self._wrapped = []
-            _in_training.pop(self._module, None)
+            _in_training.pop(self._user_module(), None)
         self._program = None
         self._attached = False
         self._host_is_stale = False
@@ -416,7 +440,8 @@ class PoplarExecutor:
         """Time stamps of the last call: input, input_complete, output, output_complete."""
         n_inputs = len(self._call.kinds) if self.isCompiled() else 0
         n_outputs = len(self._output_dtypes) if self.isCompiled() else 0
-        return self._times.counters(n_inputs, n_outputs, self._shape.n_micro_batches)
+        n_returned = output_rule(self._options, self._shape).n_returned(self._shape)
+        return self._times.counters(n_inputs, n_outputs, self._shape.n_micro_batches, n_returned)
 
     def getLatency(self) -> Tuple[float, float, float]:
         """(min, max, average) seconds from the first input to the last output."""
@@ -435,8 +460,10 @@ class PoplarExecutor:
         return self._times.latency("output", "output_complete")
 
     def cycleCount(self) -> int:
-        """Cycles of the last run; only hardware counts them."""
-        raise Error("Cycle count logging is only supported on actual IPU hardware.")
+        """Cycles of the last run, which only hardware counts. Error: always, with what to do on hardware."""
+        if not self._options._Popart.options["instrumentWithHardwareCycleCounter"]:
+            raise Error("Cycle count logging is disabled. Enable it by Options.logCycleCount(True), on IPU hardware.")
+        raise Error("There is no cycle count before the first run. Please run the model at least once, on IPU hardware.")
 
     # The module behind it
 

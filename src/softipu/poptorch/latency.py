@@ -24,12 +24,16 @@ class CallTimes:
     def stop(self) -> None:
         self._stamps["output_complete"] = time.perf_counter()
 
-    def counters(self, n_inputs: int, n_outputs: int, n_micro_batches: int) -> Dict[str, List[List[float]]]:
-        """One list per tensor, one stamp per micro-batch; software moves a whole host batch at once, so the stamps of a call are equal."""
-        n_tensors = {"input": n_inputs, "input_complete": n_inputs, "output": n_outputs, "output_complete": n_outputs}
+    def counters(self, n_inputs: int, n_outputs: int, n_read: int, n_returned: int) -> Dict[str, List[List[float]]]:
+        """One list per tensor, one stamp per micro-batch that was read or returned.
+
+        Software moves a whole host batch at once, so the stamps of one list are equal. Empty before the first call.
+        """
+        sizes = {"input": (n_inputs, n_read), "input_complete": (n_inputs, n_read)}
+        sizes.update({"output": (n_outputs, n_returned), "output_complete": (n_outputs, n_returned)})
         if not self._stamps:
             return {event: [[]] for event in EVENTS}
-        return {event: [[self._stamps[event]] * n_micro_batches for _ in range(n_tensors[event])] for event in EVENTS}
+        return {event: [[self._stamps[event]] * n for _ in range(n_tensors)] for event, (n_tensors, n) in sizes.items()}
 
     def latency(self, first: str, last: str) -> Tuple[float, float, float]:
         """(min, max, average) seconds from ``first`` to ``last``; zeros before the first call."""

@@ -6,7 +6,7 @@ A line looks like ``[11:22:33.044] [poptorch::python] [warning] text`` and goes 
 import logging
 import os
 import sys
-from typing import Mapping, Optional, TextIO, Union
+from typing import Any, Mapping, TextIO, Union
 
 LEVELS = {
     "TRACE": logging.DEBUG,
@@ -60,12 +60,14 @@ def setLogLevel(level: Union[str, int]) -> None:
     Raises:
         ValueError: for any other value.
     """
-    name: Optional[str] = level if isinstance(level, str) else None
-    if isinstance(level, int) and not isinstance(level, bool) and 0 <= level < len(NUMBERED_LEVELS):
+    name: Any = level
+    if isinstance(level, int) and not isinstance(level, bool):
+        if not 0 <= level < len(NUMBERED_LEVELS):
+            raise ValueError(f"Invalid log level integer: {level}. Valid values are the numbers 0 (TRACE) to 4 (ERR), or names.")
         name = NUMBERED_LEVELS[level]
     if name not in LEVELS:
-        names = ", ".join(sorted(LEVELS))
-        raise ValueError(f"Unknown log level: {level!r}. Valid values are {names}, or the numbers 0 (TRACE) to 4 (ERR).")
+        *most, last = sorted(LEVELS)
+        raise ValueError(f"Unknown log level: {level}. Valid values are {', '.join(most)} and {last}, or the numbers 0 (TRACE) to 4 (ERR).")
     logger.setLevel(LEVELS[name])
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import List, Optional, Sequence
+from typing import List, Optional, Sequence, Tuple
 
 import torch
 
@@ -33,6 +33,12 @@ class OutputRule:
             return (iteration + 1) % self.period == 0
         return True
 
+    def n_returned(self, shape: BatchShape) -> int:
+        """How many micro-batches' values a call returns of each output."""
+        if self.mode in (Returned.FINAL, Returned.SUM):
+            return shape.n_replicas
+        return shape.n_micro_batches // self.period
+
 
 class Collector:
     """Collects one call's outputs by an OutputRule.
@@ -45,10 +51,16 @@ class Collector:
         self._rule, self._shape, self._shared = rule, shape, shared
         self._kept: List[List[torch.Tensor]] = [[] for _ in shared]
         self._sums: List[List[Optional[torch.Tensor]]] = [[None] * shape.n_replicas for _ in shared]
-        self._alone = shape.n_micro_batches == 1
+
+    def add_group(self, group: Sequence[Tuple[int, int, int]], outputs: Sequence[torch.Tensor]) -> None:
+        """Takes the outputs [n, ...] of n micro-batches, given as (iteration, accumulation step, replica)."""
+        if any(self._rule.wants(self._shape, iteration, accumulated) for iteration, accumulated, _ in group):
+            single = [output.unbind(0) for output in outputs[: len(self._shared)]]
+            for index, (iteration, accumulated, replica) in enumerate(group):
+                self.add(iteration, accumulated, replica, [values[index] for values in single])
 
     def add(self, iteration: int, accumulated: int, replica: int, outputs: Sequence[torch.Tensor]) -> None:
-        """Takes the outputs of one micro-batch."""
+        """Takes the outputs of one micro-batch; what follows them in the list is left alone."""
         if not self._rule.wants(self._shape, iteration, accumulated):
             return
         if self._rule.mode is Returned.SUM:

@@ -186,7 +186,10 @@ def test_buffers_step_once_per_micro_batch():
 
 
 def test_changed_buffers_with_replicas_need_broadcast_off():
-    with pytest.raises(poptorch.Error, match="buffers count are changed .* replicationFactor is 2"):
+    with pytest.raises(
+        poptorch.Error,
+        match=r"disable buffer broadcasting using poptorch.Options.broadcastBuffers\(False\).*is 2, and the step changes count",
+    ):
         poptorch.trainingModel(Counting(), make_options(r=2))(torch.ones(2))
     options = make_options(r=2, d=2)
     options.broadcastBuffers(False)

@@ -38,7 +38,9 @@ def test_levels_show_lines_from_theirs_upwards(level, lowest, capsys):
 
 @pytest.mark.parametrize("level", ["WARNING", "debug", 5, -1, True, None])
 def test_unknown_levels_are_value_errors(level):
-    with pytest.raises(ValueError, match="Unknown log level: .* Valid values are DEBUG, DEBUG_IR, ERR, INFO, OFF"):
+    with pytest.raises(
+        ValueError, match="Unknown log level: .* Valid values are DEBUG, DEBUG_IR, ERR, INFO, OFF|Invalid log level integer: .*0 .* to 4"
+    ):
         log.setLogLevel(level)
 
 
@@ -69,7 +71,7 @@ def test_level_comes_from_the_environment(capsys, value):
 
 
 def test_wrong_level_in_the_environment_names_the_variable():
-    with pytest.raises(ValueError, match="Environment variable POPTORCH_LOG_LEVEL: Unknown log level: 'LOUD'"):
+    with pytest.raises(ValueError, match="Environment variable POPTORCH_LOG_LEVEL: Unknown log level: LOUD"):
         log.configure({"POPTORCH_LOG_LEVEL": "LOUD"})
 
 

@@ -1,7 +1,8 @@
 """PopTorch 3.4's public API on the software IPU."""
 
 from softipu.errors import Error, RecoverableError, UnrecoverableError
-from softipu.poptorch import optim, profiling, testing
+from softipu.poptorch import _impl, _poplar_executor, enums, optim, options, profiling, testing
+from softipu.poptorch._impl import createPoptorchError
 from softipu.poptorch.async_data import AsynchronousDataAccessor
 from softipu.poptorch.blocks import BeginBlock, Block, BlockFunction, LegacyBeginBlockFn, removeBlocks
 from softipu.poptorch.compile_hooks import registerPostCompileHook, registerPreCompileHook
@@ -42,6 +43,7 @@ from softipu.poptorch.ops.overlap import set_overlap_for_input, set_overlap_for_
 from softipu.poptorch.ops.print_tensor import ipu_print_tensor
 from softipu.poptorch.ops.serialized_matmul import serializedMatMul
 from softipu.poptorch.options import ConfigFileError, Options, TensorLocationSettings
+from softipu.poptorch.plumbing import importPoptorchMetadataFromFile, poptorchAtExit, registerGeometricCustomArgParsers
 from softipu.poptorch.saved_models import load
 from softipu.poptorch.strategies import (
     ParallelPhasedExecution,
@@ -97,13 +99,16 @@ __all__ = [
     "VariableRetrievalMode",
     "__version__",
     "cond",
+    "createPoptorchError",
     "ctc_beam_search_decoder",
     "custom_op",
     "dynamic_slice",
     "dynamic_update",
+    "enums",
     "for_loop",
     "fps",
     "identity_loss",
+    "importPoptorchMetadataFromFile",
     "inferenceModel",
     "ipuHardwareIsAvailable",
     "ipuHardwareVersion",
@@ -114,9 +119,12 @@ __all__ = [
     "nearest",
     "nop",
     "optim",
+    "options",
+    "poptorchAtExit",
     "profiling",
     "recomputationCheckpoint",
     "registerCustomArgParser",
+    "registerGeometricCustomArgParsers",
     "registerPostCompileHook",
     "registerPreCompileHook",
     "removeBlocks",

@@ -4,7 +4,7 @@ import json
 from typing import Any, Dict, List
 
 from softipu.report.cost_report import CostReport, Phase
-from softipu.report.timeline import pipeline_depth, shown_cycles
+from softipu.report.timeline import Timeline
 
 MOST_EVENTS = 20_000
 _AFTER = (Phase.ALL_REDUCE, Phase.UPDATE, Phase.STREAMING, Phase.HOST_IO)
@@ -22,8 +22,8 @@ def trace_events(report: CostReport) -> List[Dict[str, Any]]:
     A long update is shown with a part of its steady cycles left out; a gap of that length says how many.
     """
     events = _names(report)
-    most_cycles = max(4 * pipeline_depth(report), MOST_EVENTS // (3 * len(report.stages)))
-    cycles, n_left_out = shown_cycles(report, most_cycles)
+    timeline = Timeline(report)
+    cycles, n_left_out = timeline.shown(max(2 * timeline.depth + 4, MOST_EVENTS // (3 * len(report.stages))))
     gap = None
     for before, after in zip([None, *cycles], cycles):
         if before is not None and after.index != before.index + 1:

@@ -2,6 +2,7 @@
 
 from typing import Tuple
 
+from softipu.cost.pipeline import StageSeconds, pipeline_time
 from softipu.report.cost_report import CostReport, IpuMemory, LivePoint, MemoryCategory, ModuleTime, Phase, StageTime, StepTime, TileBand
 from softipu.report.estimate import Estimate, Provenance
 from softipu.report.plan import Plan, Stage
@@ -93,16 +94,18 @@ def module_times() -> Tuple[ModuleTime, ...]:
 def cost(*, scale: float = 1.0, ipu: str = "Bow", system: str = "bow-pod16") -> CostReport:
     """The report; ``scale`` multiplies the activations, so that 9 does not fit."""
     stages = tuple(stage_time(s) for s in range(4))
-    cycle = max(s.seconds for s in stages)
+    seconds = [StageSeconds(s.ipu, *(Estimate.sum(side.values()).total for side in (s.forward, s.backward))) for s in stages]
+    pipeline = pipeline_time(seconds, PLAN.gradient_accumulation, training=True)
     slowest = max(stages, key=lambda s: s.seconds)
-    cycles = PLAN.gradient_accumulation + 6
     by_phase = {}
     for phase in (Phase.COMPUTE, Phase.EXCHANGE, Phase.SYNC, Phase.IPU_LINKS):
         by_phase[phase] = (slowest.forward[phase] + slowest.backward[phase]) * PLAN.gradient_accumulation
-    by_phase[Phase.BUBBLE] = _of(6 * cycle)
+    by_phase[Phase.BUBBLE] = _of(pipeline.bubble_seconds(PLAN.gradient_accumulation))
     by_phase[Phase.ALL_REDUCE] = _of(6.1e-3, Provenance.DATASHEET)
     by_phase[Phase.UPDATE] = _of(2.4e-3)
-    time = StepTime(by_phase, cycle, cycles, 6 * cycle, flops=4.1e14, peak_flops_per_second=16 * 350e12)
+    time = StepTime(
+        by_phase, pipeline.steady_seconds, pipeline.n_cycles, pipeline.ramp_seconds, flops=4.1e14, peak_flops_per_second=16 * 350e12
+    )
     words = ("stage 0: embeddings, encoder layers 0 to 2", "stage 1: encoder layers 3 to 9", "stage 2: encoder layers 10 to 16")
     memories = tuple(memory(i, scale=scale, what=(*words, "stage 3: encoder layers 17 to 23, pooler, head")[i]) for i in range(4))
     rate = PLAN.items_per_update / Estimate.sum(by_phase.values()).total

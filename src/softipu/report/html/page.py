@@ -15,7 +15,7 @@ from softipu.report.html.shares import phase_css, phase_shares, provenance_share
 from softipu.report.html.tiles import tile_histogram
 from softipu.report.plan_report import PlanReport
 from softipu.report.text import does_not_fit_text
-from softipu.report.timeline import n_cycles
+from softipu.report.timeline import Timeline
 from softipu.report.units import KIBIBYTES, MEBIBYTES, percent, three_digits, time_unit
 from softipu.report.words import layout_words
 
@@ -59,7 +59,7 @@ def plan_page(report: PlanReport) -> str:
         ],
         shown_ipu=cost.worst_ipu.ipu,
         pipeline=pipeline(cost),
-        n_cycles=n_cycles(cost),
+        timeline=Timeline(cost),
         phase_bar=share_bar(phase_shares(cost), "Time of a step by phase"),
         phase_rows=_phase_rows(cost),
         modules=icicle(cost, tree(cost.modules, by_module, family_at=-2), "Time by module") if cost.modules else "",

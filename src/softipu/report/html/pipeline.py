@@ -4,7 +4,7 @@ from typing import List, Tuple
 
 from softipu.report.cost_report import CostReport, Phase
 from softipu.report.html.drawing import WIDTH, Drawing
-from softipu.report.timeline import Cycle, pipeline_depth, shown_cycles
+from softipu.report.timeline import Cycle, Timeline
 from softipu.report.units import time_unit
 
 _LEFT, _TOP, _ROW, _BREAK = 64.0, 34.0, 26.0, 84.0
@@ -14,8 +14,8 @@ _MOST_CYCLES = 96
 
 def pipeline(cost: CostReport) -> str:
     """Ramp up, the begin and end of the steady part with a break between them, ramp down, and what follows the last cycle."""
-    most = min(_MOST_CYCLES, max(12, 2 * (2 * (pipeline_depth(cost) - 1) + 3)))
-    cycles, n_left_out = shown_cycles(cost, most)
+    timeline = Timeline(cost)
+    cycles, n_left_out = timeline.shown(min(_MOST_CYCLES, max(12, 2 * timeline.depth + 6)))
     floor = _TOP + _ROW * cost.plan.n_ipus_per_replica
     after = [(p, cost.time.by_phase[p].total) for p in _AFTER if p in cost.time.by_phase and cost.time.by_phase[p].total]
     tail = 120.0 if after else 0.0

@@ -62,7 +62,9 @@ def register(lightning: Lightning) -> None:
 def _need(lightning: Lightning, path: str, name: str) -> Any:
     try:
         return lightning.name(path, name)
-    except (ImportError, AttributeError) as error:
+    except (ModuleNotFoundError, AttributeError) as error:
+        if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith(lightning.package.split(".")[0]):
+            raise  # something that Lightning itself needs
         raise _moved(lightning, f"{path}.{name}") from error
 
 

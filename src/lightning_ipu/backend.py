@@ -69,7 +69,9 @@ def choose() -> Backend:
     location = sdk_location()
     if location is None:
         if wanted == "sdk":
-            raise ImportError(f"{VARIABLE}=sdk, but no Poplar SDK was found: `import poptorch` fails in {sys.executable}. Enable the SDK first.")
+            raise ImportError(
+                f"{VARIABLE}=sdk, but no Poplar SDK was found: `import poptorch` fails in {sys.executable}. Enable the SDK first."
+            )
         return Backend("software", "no Poplar SDK found")
     try:
         poptorch = importlib.import_module("poptorch")

@@ -1,7 +1,8 @@
 """Loaders of host batches: from the user's DataLoader of micro-batches to one that gives what a call of the device takes.
 
-The user's batch_size is the micro-batch B. A host batch has B*R*G*D rows, in the order of the user's sampler; the loader that gives them is a
-poptorch.DataLoader with the user's sampler, batch sampler, workers, collate function and generator. One that the user made is used as it is.
+The user's batch_size is the micro-batch B. A host batch has B*R*G*D rows, in the order of the user's sampler; the loader that gives them
+is a poptorch.DataLoader with the user's sampler, batch sampler, workers, collate function and generator. One that the user made is used as
+it is.
 """
 
 import inspect
@@ -15,7 +16,16 @@ from lightning_ipu.cutting import Sizes
 from lightning_ipu.structure import joined
 
 _SIZES = "_lightning_ipu_sizes"
-_KEPT = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context", "generator", "persistent_workers")
+_KEPT = (
+    "num_workers",
+    "collate_fn",
+    "pin_memory",
+    "timeout",
+    "worker_init_fn",
+    "multiprocessing_context",
+    "generator",
+    "persistent_workers",
+)
 
 
 def host_loader(loader: Any, sizes: Sizes, poptorch: Any, given_options: Any, lightning: Lightning, *, trains: bool) -> Any:
@@ -81,7 +91,8 @@ def _made_again(loader: DataLoader, sizes: Sizes, poptorch: Any, given_options: 
     made = poptorch.DataLoader(made_from, loader.dataset, batch_sampler=inner, drop_last=drop_last, **kept)
     if counts_indices:
         # Lightning reads from this wrapper which samples a prediction is of. torch lets nobody set the attribute afterwards.
-        object.__setattr__(made, "batch_sampler", type(loader.batch_sampler)(made.batch_sampler))
+        wrapper: Any = type(loader.batch_sampler)
+        object.__setattr__(made, "batch_sampler", wrapper(made.batch_sampler))
     return made
 
 
@@ -103,9 +114,10 @@ def _drops(loader: DataLoader, sizes: Sizes, lightning: Lightning) -> bool:
     lost = rest % sizes.update_rows
     if lost and not sizes.trains_on(lost) and (not sizes.drops_short or lost >= sizes.micro_rows * sizes.n_replicas):
         lightning.warn(
-            f"{lost} of {rows} samples are dropped in every epoch of training: they are fewer than the {sizes.update_rows} of one weight update "
-            f"(batch_size {sizes.micro_rows} x replicas {sizes.n_replicas} x accumulation {sizes.n_accumulated}), so the last update would be "
-            "incomplete. A data set whose size is divisible loses none; with shuffle=True others are left out in each epoch."
+            f"{lost} of {rows} samples are dropped in every epoch of training: they are fewer than the {sizes.update_rows} of one weight "
+            f"update (batch_size {sizes.micro_rows} x replicas {sizes.n_replicas} x accumulation {sizes.n_accumulated}), so the last "
+            "update would be incomplete. A data set whose size is divisible loses none; with shuffle=True others are left out in each "
+            "epoch."
         )
     return rest == lost and not sizes.trains_on(lost)
 
@@ -130,8 +142,11 @@ def _of_the_user(loader: Any, sizes: Sizes, lightning: Lightning) -> Any:
     of_trainer = (sizes.n_iterations, sizes.n_accumulated, sizes.n_replicas)
     if of_loader != of_trainer:
         raise lightning.misconfiguration(
-            "The poptorch.DataLoader was made with deviceIterations({}), gradientAccumulation({}) and replicationFactor({}), but the Trainer needs "
-            "{}, {} and {}. Make it with trainer.strategy.training_opts or inference_opts, or give a torch DataLoader.".format(*of_loader, *of_trainer)
+            "The poptorch.DataLoader was made with deviceIterations({}), gradientAccumulation({}) and replicationFactor({}), but the "
+            "Trainer needs "
+            "{}, {} and {}. Make it with trainer.strategy.training_opts or inference_opts, or give a torch DataLoader.".format(
+                *of_loader, *of_trainer
+            )
         )
     combined = loader.combinedBatchSize
     if combined is not None:
@@ -162,10 +177,9 @@ class JoinedBatches:
 
     def __len__(self) -> int:
         """Number of host batches. TypeError: the iterable has no length."""
-        return -(-len(self._batches) // self._n)
+        return (len(self._batches) + self._n - 1) // self._n
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._batches, name)
-

@@ -86,7 +86,9 @@ class CapturedStep:
                 return Changed(text, f"{names}{where}", mixed=any(answer != wrong[0] for answer in answers))
         for place in self.record.looked_at:
             if others.get(place) is not self._others[place] and others.get(place) != self._others[place]:
-                return Changed("the step looks at a value of the batch that is no tensor, and that value is another one now", f"batch value {place}")
+                return Changed(
+                    "the step looks at a value of the batch that is no tensor, and that value is another one now", f"batch value {place}"
+                )
         return None
 
     def inputs(self, environments: Sequence[Dict[Any, Any]], cut: Cut) -> Tuple[torch.Tensor, torch.Tensor]:
@@ -110,13 +112,13 @@ class CapturedStep:
         found = []
         for names, place in self.record.texts:
             found.append(
-                f"{' and '.join(names)} is made into text{f' ({place})' if place is not None else ''}. On an IPU the Python of a step runs only when "
-                "it is captured, so the text stays what it was then."
+                f"{' and '.join(names)} is made into text{f' ({place})' if place is not None else ''}. On an IPU the Python of a step runs "
+                "only when it is captured, so the text stays what it was then."
             )
         if self.record.python_random:
             found.append(
-                "the step draws from Python's random module. On an IPU its Python runs only when it is captured, so the number stays what it was "
-                "then. Use torch.rand or another random operation of torch."
+                "the step draws from Python's random module. On an IPU its Python runs only when it is captured, so the number stays what "
+                "it was then. Use torch.rand or another random operation of torch."
             )
         return found
 

@@ -4,8 +4,8 @@ from typing import Any, Callable, Dict, FrozenSet, List, Tuple
 
 import torch
 
-from lightning_ipu import options as ipu_options
 from lightning_ipu import optimizers
+from lightning_ipu import options as ipu_options
 from lightning_ipu.captured_step import CapturedStep, Conditions, no_numbers
 from lightning_ipu.device import CompiledStep, Device
 from lightning_ipu.live import Needs
@@ -69,10 +69,10 @@ class Capturing:
         if ipu_ids and max(ipu_ids) >= per_replica:
             self._device.drop(compiled)
             raise strategy.lightning.misconfiguration(
-                f"{step} enters a poptorch.Block with ipu_id={max(ipu_ids)}, but of Trainer(devices={devices}) each replica has {per_replica} IPU(s). "
-                f"Blocks inside a step are seen only when it is captured: say how many replicas there are by "
-                f"IPUStrategy(training_opts=poptorch.Options().replicationFactor({max(1, devices // (max(ipu_ids) + 1))})), and give as many devices "
-                "as replicas and blocks need."
+                f"{step} enters a poptorch.Block with ipu_id={max(ipu_ids)}, but of Trainer(devices={devices}) each replica has "
+                f"{per_replica} IPU(s). Blocks inside a step are seen only when it is captured: say how many replicas there are by "
+                f"IPUStrategy(training_opts=poptorch.Options().replicationFactor({max(1, devices // (max(ipu_ids) + 1))})), and give as "
+                "many devices as replicas and blocks need."
             )
 
     def _compiled(
@@ -108,4 +108,3 @@ class Capturing:
         compiled = CompiledStep(made, poptorch.trainingModel(made, options, optimizer), optimizer, is_twin=is_twin)
         compiled.numbers = optimizers.numbers_of(user_optimizer)
         return compiled
-

@@ -1,9 +1,10 @@
 """How a host batch is cut into calls of the device.
 
-A full host batch of B*R*G*D rows is one call. A short one, the rest of a data set, is what compiled programs of fixed shape cannot take as it is:
+A full host batch of B*R*G*D rows is one call. A short one, the rest of a data set, is what compiled programs of fixed shape cannot take as
+it is:
 
-training      whole updates (B*R*G rows each) run one by one; rows that are fewer than one update are trained on as one short micro-batch where
-              there is one replica and no accumulation, as on the CPU, and dropped otherwise.
+training      whole updates (B*R*G rows each) run one by one; rows that are fewer than one update are trained on as one short micro-batch
+              where there is one replica and no accumulation, as on the CPU, and dropped otherwise.
 elsewhere     whole micro-batches run in one call that is filled up with others, whose results are left out; the last rows run as one short
               micro-batch. So no padding takes part in any number.
 """
@@ -102,8 +103,9 @@ def pieces_of(rows: Optional[int], sizes: Sizes, *, trains: bool, most_updates: 
     if micro_rows is None and rows is not None:
         if rows % n_micro:
             raise ValueError(
-                f"A host batch of {rows} rows cannot be cut into {n_micro} micro-batches (device_iterations {sizes.n_iterations} x accumulation "
-                f"{sizes.n_accumulated} x replicas {sizes.n_replicas}). Use a torch DataLoader with a batch_size, or give batches of a multiple."
+                f"A host batch of {rows} rows cannot be cut into {n_micro} micro-batches (device_iterations {sizes.n_iterations} x "
+                f"accumulation {sizes.n_accumulated} x replicas {sizes.n_replicas}). Use a torch DataLoader with a batch_size, or give "
+                "batches of a multiple."
             )
         micro_rows = rows // n_micro
     limited = most_updates is not None and most_updates < sizes.n_iterations
@@ -123,7 +125,9 @@ def one_by_one(piece: Piece, rows: int) -> List[Piece]:
     for start in range(0, cut.n_real, per_iteration):
         n_real = min(per_iteration, cut.n_real - start)
         own = Cut(1, cut.n_accumulated, cut.n_replicas, cut.micro_rows, n_real)
-        made.append(Piece(own, piece.first_row + start * cut.micro_rows, n_real * cut.micro_rows, piece.first_group + start // cut.n_replicas))
+        made.append(
+            Piece(own, piece.first_row + start * cut.micro_rows, n_real * cut.micro_rows, piece.first_group + start // cut.n_replicas)
+        )
     return made
 
 

@@ -1,8 +1,8 @@
 """Which compiled step holds the IPUs, and where the newest weights are.
 
-One program is on the IPUs at a time. A step that is to run takes them from the one before; PopTorch then copies weights, optimizer state and
-random state to the host, and from there they go with the next. While a training step keeps the IPUs nothing is copied, unless somebody reads
-a weight on the host: then PopTorch copies all of them there, and as a reader may write, they are copied back before the next call.
+One program is on the IPUs at a time. A step that is to run takes them from the one before; PopTorch then copies weights, optimizer state
+and random state to the host, and from there they go with the next. While a training step keeps the IPUs nothing is copied, unless somebody
+reads a weight on the host: then PopTorch copies all of them there, and as a reader may write, they are copied back before the next call.
 """
 
 import contextlib
@@ -140,7 +140,7 @@ class Device:
 
     def close(self) -> None:
         """Frees everything. Never raises: an error on the way here is the one to show."""
-        for action in (self.release, *(lambda step=step: step.executor.destroy() for step in self.alive)):  # type: ignore[misc]
+        for action in (self.release, *(lambda step=step: step.executor.destroy() for step in self.alive)):
             try:
                 action()
             except Exception as error:  # noqa: BLE001  see above
@@ -190,5 +190,4 @@ class Device:
 
 def _places_of(module: torch.nn.Module) -> List[Tuple[Dict[str, Any], str, torch.Tensor]]:
     registries = [registry for part in module.modules() for registry in (part._parameters, part._buffers)]
-    return [(registry, name, tensor) for registry in registries for name, tensor in registry.items() if tensor is not None]  # type: ignore[attr-defined]
-
+    return [(registry, name, tensor) for registry in registries for name, tensor in registry.items() if tensor is not None]

@@ -14,7 +14,11 @@ def parse(devices: Any) -> int:
     """
     count = int(devices) if isinstance(devices, str) and devices.strip().isdigit() else devices
     if isinstance(count, bool) or not isinstance(count, int) or count not in ALLOWED:
-        hint = " Which IPUs those are is the partition's choice, so give their number, not a list." if isinstance(devices, (list, tuple)) else ""
+        hint = (
+            " Which IPUs those are is the partition's choice, so give their number, not a list."
+            if isinstance(devices, (list, tuple))
+            else ""
+        )
         raise ValueError(
             f"Trainer(accelerator='ipu', devices={devices!r}): IPUs come in powers of two. "
             f"Allowed: {', '.join(str(n) for n in ALLOWED)}, or 'auto' for 1.{hint}"

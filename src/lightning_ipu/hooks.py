@@ -11,7 +11,7 @@ _REFUSED = {
     "manual_backward": f"{_GRADIENTS}. Return the loss from training_step",
     "on_before_backward": f"{_GRADIENTS}. Change the loss in training_step instead",
     "on_after_backward": f"{_GRADIENTS}: p.grad is None. Use gradient_clip_val=... for clipping, or change the loss",
-    "on_before_optimizer_step": f"{_GRADIENTS}: p.grad is None. Use gradient_clip_val=... for clipping; on_train_batch_end sees the new weights",
+    "on_before_optimizer_step": f"{_GRADIENTS}: p.grad is None. Use gradient_clip_val=...; on_train_batch_end sees the new weights",
     "configure_gradient_clipping": f"{_GRADIENTS}. Use Trainer(gradient_clip_val=..., gradient_clip_algorithm='norm')",
     "optimizer_zero_grad": f"{_GRADIENTS}, so there are none to zero. Remove the override",
 }
@@ -23,8 +23,8 @@ def refuse_overridden(module: Any, lightning: Lightning) -> None:
     """Raises MisconfigurationException for overridden hooks of ``module`` that cannot be honoured."""
     if not module.automatic_optimization:
         raise lightning.misconfiguration(
-            f"{type(module).__name__} sets automatic_optimization=False, but manual optimization calls backward and step from Python, and on an "
-            "IPU they run on the device. Return the loss from training_step and leave automatic_optimization on."
+            f"{type(module).__name__} sets automatic_optimization=False, but manual optimization calls backward and step from Python, and "
+            "on an IPU they run on the device. Return the loss from training_step and leave automatic_optimization on."
         )
     for hook, reason in _REFUSED.items():
         if lightning.is_overridden(hook, module) if hook != "manual_backward" else _defines(module, hook, lightning):
@@ -44,8 +44,8 @@ def called_after_the_step(module: Any, callbacks: List[Any], lightning: Lightnin
         if users:
             found.append(hook)
             lightning.warn(
-                f"{', '.join(users)} overrides {hook}. With accelerator='ipu' it is called after the device has updated the weights, because "
-                f"{_GRADIENTS}: p.grad is None there."
+                f"{', '.join(users)} overrides {hook}. With accelerator='ipu' it is called after the device has updated the weights, "
+                f"because {_GRADIENTS}: p.grad is None there."
             )
     return found
 
@@ -59,6 +59,6 @@ def _refuse_iterators(module: Any, step: str, lightning: Lightning) -> None:
     function = getattr(module, step, None)
     if function is not None and takes(function, "dataloader_iter", explicit=True):
         raise lightning.misconfiguration(
-            f"{type(module).__name__}.{step}(dataloader_iter) fetches its own batches, but a compiled step is given one batch of fixed shape. "
-            f"Take (self, batch, batch_idx) instead."
+            f"{type(module).__name__}.{step}(dataloader_iter) fetches its own batches, but a compiled step is given one batch of fixed "
+            "shape. Take (self, batch, batch_idx) instead."
         )

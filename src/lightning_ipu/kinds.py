@@ -1,8 +1,8 @@
 """How a step came by each of its scalars: by a sum over the samples, a mean, a maximum or a minimum.
 
-The scalars of several micro-batches become the scalar of one larger batch accordingly: the loss of 2B samples is the mean of two losses of B,
-their number of hits is the sum of two numbers. The kind is read off the operations while the step is captured. What cannot be told is taken
-for a mean, except whole numbers, which are taken for counts.
+The scalars of several micro-batches become the scalar of one larger batch accordingly: the loss of 2B samples is the mean of two losses of
+B, their number of hits is the sum of two numbers. The kind is read off the operations while the step is captured. What cannot be told is
+taken for a mean, except whole numbers, which are taken for counts.
 """
 
 import inspect
@@ -14,9 +14,21 @@ from torch.overrides import TorchFunctionMode
 from lightning_ipu.live import is_live
 
 SUM, MEAN, MAX, MIN = "sum", "mean", "max", "min"
-_REDUCING = {"sum": SUM, "nansum": SUM, "count_nonzero": SUM, "mean": MEAN, "nanmean": MEAN, "max": MAX, "amax": MAX, "min": MIN, "amin": MIN}
+_REDUCING = {
+    "sum": SUM,
+    "nansum": SUM,
+    "count_nonzero": SUM,
+    "mean": MEAN,
+    "nanmean": MEAN,
+    "max": MAX,
+    "amax": MAX,
+    "min": MIN,
+    "amin": MIN,
+}
 # A sum or a mean of scaled values is the scaled sum or mean; casting and copying change nothing.
-_UNCHANGED = frozenset(["neg", "__neg__", "negative", "detach", "clone", "to", "float", "double", "half", "int", "long", "type", "squeeze", "reshape", "view"])
+_UNCHANGED = frozenset(
+    ["neg", "__neg__", "negative", "detach", "clone", "to", "float", "double", "half", "int", "long", "type", "squeeze", "reshape", "view"]
+)
 _SCALING = frozenset(["mul", "multiply", "__mul__", "__rmul__", "div", "true_divide", "divide", "__truediv__", "__div__"])
 _ADDING = frozenset(["add", "__add__", "__radd__", "sub", "subtract", "__sub__", "__rsub__"])
 _MAKING = {torch.tensor, torch.as_tensor, torch.full, torch.scalar_tensor}

@@ -80,8 +80,8 @@ class LiveNumber:
         self._needs, self._expression, self._value = needs, expression, value
         self._names, self._keys = names, keys
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         return type(self._value)
 
     def _settle(self, ask: Expression, answer: Any) -> Any:
@@ -161,6 +161,10 @@ def _binary(function: Callable[[Any, Any], Any]) -> Tuple[Callable[..., Any], Ca
     return forward, backward
 
 
+def _comparison(function: Callable[[Any, Any], bool]) -> Callable[..., Any]:
+    return lambda self, other: self._asked(function, other)
+
+
 def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
     return lambda self, *more: self._with(lambda value: function(value, *more))
 
@@ -169,12 +173,22 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift"
     _forward, _backward = _binary(getattr(operator, _name))
     setattr(LiveNumber, f"__{_name.rstrip('_')}__", _forward)
     setattr(LiveNumber, f"__r{_name.rstrip('_')}__", _backward)
-for _name, _function in (("neg", operator.neg), ("pos", operator.pos), ("abs", abs), ("round", round), ("floor", math.floor), ("ceil", math.ceil)):
-    setattr(LiveNumber, f"__{_name}__", _unary(_function))  # type: ignore[arg-type]
-setattr(LiveNumber, "__trunc__", _unary(math.trunc))
-setattr(LiveNumber, "__divmod__", lambda self, other: (self // other, self % other))
+for _name, _function in (
+    ("neg", operator.neg),
+    ("pos", operator.pos),
+    ("abs", abs),
+    ("round", round),
+    ("floor", math.floor),
+    ("ceil", math.ceil),
+):
+    setattr(LiveNumber, f"__{_name}__", _unary(_function))
+for _name, _method in (
+    ("trunc", _unary(math.trunc)),
+    ("divmod", lambda self, other: (self // other, self % other)),
+):
+    setattr(LiveNumber, f"__{_name}__", _method)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(LiveNumber, f"__{_name}__", lambda self, other, _f=getattr(operator, _name): self._asked(_f, other))
+    setattr(LiveNumber, f"__{_name}__", _comparison(getattr(operator, _name)))
 
 
 def live(needs: Needs, key: Any, name: str) -> LiveNumber:
@@ -233,42 +247,3 @@ def _as_input(value: Any, partner: Any) -> Any:
     tensor = value._needs.as_tensor(value._expression, value._value)
     # A Python number takes the dtype of the tensor that it meets, where a 0-d tensor might change it.
     return tensor if partner is None else tensor.to(torch.result_type(partner, value._value))
-
-
-class HostValue:
-    """A word, a list of words or another object in a batch. Steps rarely look at it; one that does is guarded by what it saw.
-
-    To ``isinstance`` it is what it stands for. Any use reports to ``touched``, and goes on with the value itself.
-    """
-
-    __slots__ = ("_key", "_touched", "_value")
-
-    def __init__(self, key: Any, value: Any, touched: Callable[[Any], None]) -> None:
-        self._key, self._value, self._touched = key, value, touched
-
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
-        return type(self._value)
-
-    def _looked_at(self) -> Any:
-        self._touched(self._key)
-        return self._value
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._looked_at(), name)
-
-
-def _passing_on(name: str) -> Callable[..., Any]:
-    return lambda self, *args, **kwargs: getattr(self._looked_at(), name)(*args, **kwargs)
-
-
-for _name in ("getitem", "setitem", "iter", "len", "contains", "eq", "ne", "lt", "le", "gt", "ge", "hash", "str", "repr", "format", "add", "radd"):
-    setattr(HostValue, f"__{_name}__", _passing_on(f"__{_name}__"))
-for _name in ("mul", "mod", "call", "enter", "exit", "fspath", "bytes"):
-    setattr(HostValue, f"__{_name}__", _passing_on(f"__{_name}__"))
-setattr(HostValue, "__bool__", lambda self: bool(self._looked_at()))
-
-
-def is_host_value(value: Any) -> bool:
-    """Whether ``value`` is a HostValue; ``isinstance`` cannot tell."""
-    return type(value) is HostValue

@@ -7,7 +7,7 @@ states of metrics are the CPU's. Metrics keep their states on the host.
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 import torch
 from torch import nn
@@ -55,9 +55,9 @@ class MetricResult:
 
     def _refuse(self, what: str) -> Any:
         raise MetricArithmetic(
-            f"The step computes with the value of {self._label} ({what}). Metrics keep their state on the host, so on an IPU this value does not "
-            "exist yet while the step runs. Log it (self.log(name, value)), compute with it in a hook such as on_train_batch_end, or compute "
-            "the quantity from the tensors of the step instead."
+            f"The step computes with the value of {self._label} ({what}). Metrics keep their state on the host, so on an IPU this value "
+            "does not exist yet while the step runs. Log it (self.log(name, value)), compute with it in a hook such as "
+            "on_train_batch_end, or compute the quantity from the tensors of the step instead."
         )
 
     def __iter__(self) -> Iterator[Any]:
@@ -70,7 +70,9 @@ class MetricResult:
 
     @classmethod
     def __torch_function__(cls, func: Callable[..., Any], types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        return next(arg for arg in (*args, *(kwargs or {}).values()) if isinstance(arg, MetricResult))._refuse(getattr(func, "__name__", "a tensor operation"))
+        return next(arg for arg in (*args, *(kwargs or {}).values()) if isinstance(arg, MetricResult))._refuse(
+            getattr(func, "__name__", "a tensor operation")
+        )
 
 
 class MetricArithmetic(Exception):
@@ -81,7 +83,26 @@ def _refusing(name: str) -> Callable[..., Any]:
     return lambda self, *others: self._refuse(name.strip("_"))
 
 
-for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "pow", "neg", "abs", "lt", "le", "gt", "ge", "eq", "ne"):
+for _name in (
+    "add",
+    "radd",
+    "sub",
+    "rsub",
+    "mul",
+    "rmul",
+    "truediv",
+    "rtruediv",
+    "floordiv",
+    "pow",
+    "neg",
+    "abs",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "eq",
+    "ne",
+):
     setattr(MetricResult, f"__{_name}__", _refusing(f"__{_name}__"))
 for _name in ("float", "int", "bool", "len", "format", "index", "hash"):
     setattr(MetricResult, f"__{_name}__", _refusing(f"__{_name}__"))
@@ -145,8 +166,8 @@ class Notes:
             options = dict(zip(("prog_bar", "logger", "on_step", "on_epoch", "reduce_fx", "enable_graph", "sync_dist"), args), **kwargs)
             if isinstance(value, torch.Tensor) and value.numel() != 1:
                 raise ValueError(
-                    f"self.log({name!r}, {tuple(value.shape)} tensor): the logged tensor must have a single element. Log its mean, or each element "
-                    "under its own name."
+                    f"self.log({name!r}, {tuple(value.shape)} tensor): the logged tensor must have a single element. Log its mean, or each "
+                    "element under its own name."
                 )
             self.notes.append(LogNote(name, self._noted(value), options))
 
@@ -176,7 +197,7 @@ def metrics_of(module: nn.Module) -> List[Tuple[str, Any]]:
     from torchmetrics import Metric, MetricCollection
 
     found: List[Tuple[str, Any]] = []
-    inside = set()
+    inside: Set[int] = set()
     for name, part in module.named_modules():
         if isinstance(part, (Metric, MetricCollection)):
             if id(part) not in inside:
@@ -196,7 +217,9 @@ class Group:
         is_whole: whether it is the whole host batch, so that Lightning can find its size itself.
     """
 
-    def __init__(self, value_of: Callable[[int], torch.Tensor], env: Any, n_micro_batches: int, n_rows: Optional[int], *, is_whole: bool) -> None:
+    def __init__(
+        self, value_of: Callable[[int], torch.Tensor], env: Any, n_micro_batches: int, n_rows: Optional[int], *, is_whole: bool
+    ) -> None:
         self.value_of, self.env, self.n_micro_batches, self.n_rows, self.is_whole = value_of, env, n_micro_batches, n_rows, is_whole
 
 

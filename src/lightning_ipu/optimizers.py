@@ -53,15 +53,16 @@ def refuse_unsupported(optimizers: List[torch.optim.Optimizer], trainer: Any, li
     """Raises MisconfigurationException for what no device does, before training starts."""
     if len(optimizers) != 1:
         raise lightning.misconfiguration(
-            f"accelerator='ipu' trains with one optimizer, and configure_optimizers returned {len(optimizers)}: a compiled step makes one update. "
-            "Put the parameters into groups of one optimizer, each with its own lr."
+            f"accelerator='ipu' trains with one optimizer, and configure_optimizers returned {len(optimizers)}: a compiled step makes one "
+            "update. Put the parameters into groups of one optimizer, each with its own lr."
         )
     optimizer = optimizers[0]
     rule, stock = rule_of(optimizer), stock_class(optimizer)
     name = f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
     if rule is None or stock is None:
         raise lightning.misconfiguration(
-            f"accelerator='ipu' has no rule for the optimizer {name}: the update runs on the device, which has rules for {ALLOWED}. Use one of these."
+            f"accelerator='ipu' has no rule for the optimizer {name}: the update runs on the device, which has rules for {ALLOWED}. Use "
+            "one of these."
         )
     if inspect.unwrap(type(optimizer).step) is not inspect.unwrap(stock.step):  # type: ignore[attr-defined]  # torch wraps it in each class
         raise lightning.misconfiguration(
@@ -79,8 +80,8 @@ def _refuse_clipping(rule: str, trainer: Any, lightning: Lightning) -> None:
         return
     if _algorithm(trainer) != "norm":
         raise lightning.misconfiguration(
-            f"Trainer(gradient_clip_val={trainer.gradient_clip_val}, gradient_clip_algorithm={_algorithm(trainer)!r}): on an IPU gradients are clipped "
-            "on the device, which clips by norm. Use gradient_clip_algorithm='norm'."
+            f"Trainer(gradient_clip_val={trainer.gradient_clip_val}, gradient_clip_algorithm={_algorithm(trainer)!r}): on an IPU gradients "
+            "are clipped on the device, which clips by norm. Use gradient_clip_algorithm='norm'."
         )
     if rule not in _CLIPPED:
         raise lightning.misconfiguration(

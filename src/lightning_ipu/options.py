@@ -39,8 +39,8 @@ def sizes_of(
     )
     if inference_opts.Training.gradient_accumulation != 1:
         raise lightning.misconfiguration(
-            f"inference_opts.Training.gradientAccumulation({inference_opts.Training.gradient_accumulation}): there are no gradients outside training. "
-            "Use deviceIterations in inference_opts instead."
+            f"inference_opts.Training.gradientAccumulation({inference_opts.Training.gradient_accumulation}): there are no gradients "
+            "outside training. Use deviceIterations in inference_opts instead."
         )
     flag = f"IPUStrategy(device_iterations={device_iterations})"
     in_training = _agreed("training_opts.deviceIterations", training_opts.device_iterations, device_iterations, flag, lightning)
@@ -51,8 +51,9 @@ def sizes_of(
 def _replicas(training_opts: Any, devices: int, ipus: int, lightning: Lightning) -> int:
     if devices % ipus:
         raise lightning.misconfiguration(
-            f"Trainer(devices={devices}): the model is split over {ipus} IPUs (the highest ipu_id of its blocks is {ipus - 1}), and devices is the "
-            f"number of all IPUs, so it must be a multiple of {ipus}. For one replica use devices={1 << (ipus - 1).bit_length()}."
+            f"Trainer(devices={devices}): the model is split over {ipus} IPUs (the highest ipu_id of its blocks is {ipus - 1}), and "
+            f"devices is the number of all IPUs, so it must be a multiple of {ipus}. For one replica use "
+            f"devices={1 << (ipus - 1).bit_length()}."
         )
     replicas = int(training_opts.replication_factor)
     if replicas == 1 and ipus == 1:
@@ -62,8 +63,8 @@ def _replicas(training_opts: Any, devices: int, ipus: int, lightning: Lightning)
     if devices % replicas or devices // replicas < ipus:
         allowed = [n for n in range(1, devices + 1) if devices % n == 0 and devices // n >= ipus]
         raise lightning.misconfiguration(
-            f"training_opts.replicationFactor({replicas}) does not fit Trainer(devices={devices}): devices is the number of all IPUs, and every "
-            f"replica needs the same number of them, at least {ipus}. Allowed factors: {', '.join(str(n) for n in allowed)}."
+            f"training_opts.replicationFactor({replicas}) does not fit Trainer(devices={devices}): devices is the number of all IPUs, and "
+            f"every replica needs the same number of them, at least {ipus}. Allowed factors: {', '.join(str(n) for n in allowed)}."
         )
     return replicas
 

@@ -48,7 +48,9 @@ class PrecisionBody:
         """A batch with float32 tensors in half; whole numbers and truth values stay what they are."""
         if not self.is_half:
             return data
-        return mapped(lambda leaf: leaf.half() if isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float32, torch.float64) else leaf, data)
+        return mapped(
+            lambda leaf: leaf.half() if isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float32, torch.float64) else leaf, data
+        )
 
     def convert_output(self, data: Any) -> Any:
         """As it is."""

@@ -12,7 +12,8 @@ import torch
 from lightning_ipu.captured_step import CapturedStep, Changed, Conditions
 from lightning_ipu.cutting import Piece, Sizes, one_by_one, pieces_of
 from lightning_ipu.device import Device
-from lightning_ipu.live import evaluated, is_host_value
+from lightning_ipu.host_value import is_host_value
+from lightning_ipu.live import evaluated
 from lightning_ipu.logged import Group, OutputOf, ResultOf, replay
 from lightning_ipu.outputs import Results, whole
 from lightning_ipu.step_module import Call, Constant, LiveLeaf
@@ -121,12 +122,15 @@ class Program:
         if subject not in self._told:
             self._told.add(subject)
             self._strategy.lightning.warn(
-                f"{self.step}: {mixed.change.text}, within the {cut.n_iterations} device iterations of one call. They run one by one where that is so, "
-                "by a program of their own, which on an IPU is another compilation. torch.where(...) on the condition avoids both."
+                f"{self.step}: {mixed.change.text}, within the {cut.n_iterations} device iterations of one call. They run one by one where "
+                "that is so, by a program of their own, which on an IPU is another compilation. torch.where(...) on the condition avoids "
+                "both."
             )
         return one_by_one(piece, rows)
 
-    def _run_piece(self, arguments: Arguments, piece: Piece, sizes: Sizes, *, is_whole: bool) -> Tuple[CapturedStep, Results, Dict[Any, Any]]:
+    def _run_piece(
+        self, arguments: Arguments, piece: Piece, sizes: Sizes, *, is_whole: bool
+    ) -> Tuple[CapturedStep, Results, Dict[Any, Any]]:
         tensors = [piece.rows_of(tensor, arguments.rows) for tensor in arguments.tensors.values()]
         environments = self._environments(arguments, piece, sizes)
         captured, environments = self._step_for(arguments, piece, tensors, environments)
@@ -150,8 +154,8 @@ class Program:
         if wrong:
             batch = environments[wrong[0] // results.cut.n_replicas]["batch_idx"]
             raise RuntimeError(
-                f"Trainer(detect_anomaly=True): the loss of batch {batch} is {losses[wrong[0]].tolist()}. The step runs on the device as a whole, so "
-                "only its outputs can be looked at: run the same batch with accelerator='cpu' to see which operation it was."
+                f"Trainer(detect_anomaly=True): the loss of batch {batch} is {losses[wrong[0]].tolist()}. The step runs on the device as a "
+                "whole, so only its outputs can be looked at: run the same batch with accelerator='cpu' to see which operation it was."
             )
 
     # Which captured step
@@ -196,9 +200,9 @@ class Program:
             self._drop(step)
         if len(same) - len([step for step in same if step not in self.steps]) >= MOST_CAPTURES:
             raise self._strategy.lightning.misconfiguration(
-                f"{self.step} was captured {MOST_CAPTURES} times, and needs another capture because {changes[-1].text}. On an IPU each capture is "
-                "a compilation. Use the number in arithmetic with tensors, where it is an input of the step (loss * batch_idx, torch.where(...)), "
-                "or move what depends on it into a hook such as on_train_batch_start."
+                f"{self.step} was captured {MOST_CAPTURES} times, and needs another capture because {changes[-1].text}. On an IPU each "
+                "capture is a compilation. Use the number in arithmetic with tensors, where it is an input of the step (loss * batch_idx, "
+                "torch.where(...)), or move what depends on it into a hook such as on_train_batch_start."
             )
         captured = self._capture(arguments, piece, tensors, environments[0], conditions)
         prepared = captured.environments(environments)
@@ -234,8 +238,9 @@ class Program:
                 if before[0][1:] != now[0][1:] or before[1] != now[1] or len(before[0]) != len(now[0]):
                     label = places[place].replace("[0]", "batch", 1)
                     raise self._strategy.lightning.misconfiguration(
-                        f"{self.step} was compiled for {label} of shape {list(before[0])} and {before[1]}, and is given {list(now[0])} and {now[1]}. "
-                        "Programs of an IPU have fixed shapes: pad or crop every sample to one size, for instance in the collate function."
+                        f"{self.step} was compiled for {label} of shape {list(before[0])} and {before[1]}, and is given {list(now[0])} and "
+                        f"{now[1]}. Programs of an IPU have fixed shapes: pad or crop every sample to one size, for instance in the "
+                        "collate function."
                     )
 
     def _drop(self, step: CapturedStep) -> None:
@@ -279,8 +284,8 @@ class Program:
                 return arguments.leaves[leaf._key]
             if isinstance(leaf, ResultOf):
                 raise self._strategy.lightning.misconfiguration(
-                    f"{self.step} returns or keeps the value of a metric. Metrics are computed on the host after the step, so log the value, or "
-                    "compute it in a hook such as on_train_batch_end."
+                    f"{self.step} returns or keeps the value of a metric. Metrics are computed on the host after the step, so log the "
+                    "value, or compute it in a hook such as on_train_batch_end."
                 )
             return evaluated(leaf, environment)
 

@@ -5,6 +5,7 @@ the step returned, logged, gave to a metric or left on the module. Where they be
 """
 
 import contextlib
+import operator
 import random
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Sequence, Set, Tuple
@@ -12,8 +13,9 @@ from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Seq
 import torch
 from torch import nn
 
+from lightning_ipu.host_value import HostValue
 from lightning_ipu.kinds import Kinds
-from lightning_ipu.live import Guard, HostValue, Needs, live, user_place
+from lightning_ipu.live import Guard, Needs, live, user_place
 from lightning_ipu.logged import MetricResult, Notes, OutputOf
 from lightning_ipu.outputs import OutputShape
 from lightning_ipu.structure import Form, mapped, put_together
@@ -148,7 +150,9 @@ class StepModule(nn.Module):
                 raise SlotsExhausted
             captured.slots[kind].append(expression)
             if kind == 0:  # 0 may become 0.5, which does not fit into a whole number's input
-                needs.guards.append(Guard(lambda env: isinstance(expression(env), int), True, ("a whole number",), frozenset(), user_place()))
+                needs.guards.append(
+                    Guard(lambda env: isinstance(expression(env), int), True, ("a whole number",), frozenset(), user_place())
+                )
             return banks[kind][len(captured.slots[kind]) - 1]
 
         needs = Needs(dict(self._env), as_tensor)
@@ -179,7 +183,7 @@ class StepModule(nn.Module):
 
     def _arguments(self, tensors: Sequence[torch.Tensor], needs: Needs, fixed: FrozenSet[Any], looked_at: Set[int]) -> Any:
         remaining = iter(tensors)
-        leaves = []
+        leaves: List[Any] = []
         for place in range(self._call.n_leaves):
             leaf = self._call.others.get(place, _TENSOR)
             if leaf is _TENSOR:
@@ -192,18 +196,19 @@ class StepModule(nn.Module):
                 leaves.append(live(needs, leaf.key, leaf.label))
             else:
                 value = needs.env[leaf.key]
-                needs.guards.append(Guard(lambda env, key=leaf.key: env[key], value, (leaf.label,), frozenset([leaf.key]), None))
+                needs.guards.append(Guard(operator.itemgetter(leaf.key), value, (leaf.label,), frozenset([leaf.key]), None))
                 leaves.append(value)
         return put_together(self._call.form, leaves)
 
     def _with_marked_loss(self, returned: Any, captured: Captured, outputs: "_Outputs", kinds: Kinds) -> Any:
         loss = returned.get("loss") if isinstance(returned, dict) else returned
         if not isinstance(loss, torch.Tensor):
+            what = "None" if returned is None else type(returned).__name__
+            missing = " without a tensor under 'loss'" if isinstance(returned, dict) else ""
             raise NoLoss(
-                f"training_step returned {type(returned).__name__ if returned is not None else None}"
-                f"{' without a tensor under `loss`' if isinstance(returned, dict) else ''}. On an IPU every call of the step updates the weights, so "
-                "each must return its loss: a tensor, or a dict with the key 'loss'. To leave a batch out, leave it out of the DataLoader, or "
-                "multiply the loss by 0."
+                f"training_step returned {what}{missing}. On an IPU every call of the step updates the weights, so each must return its "
+                "loss: a tensor, or a dict with the key 'loss'. To leave a batch out, leave it out of the DataLoader, or multiply the loss "
+                "by 0."
             )
         assert self._identity_loss is not None
         marked = self._identity_loss(loss, reduction="none")
@@ -218,10 +223,11 @@ class StepModule(nn.Module):
             yield
             return
         traced = {id(owner): registry_of(holder, kind)[name] for owner, holder, kind, name in self._pairs}
-        saved = []
+        saved: List[Tuple[Dict[str, Any], str, Any]] = []
         flat = []
         for part in module.modules():
-            for registry in (part._parameters, part._buffers):
+            registries: Tuple[Dict[str, Any], Dict[str, Any]] = (part._parameters, part._buffers)
+            for registry in registries:
                 for name, value in registry.items():
                     if value is not None:
                         saved.append((registry, name, value))
@@ -323,4 +329,3 @@ def on_device_of(module: nn.Module, tensors: Sequence[torch.Tensor]) -> Iterator
     finally:
         for part, own in zip(parts, before):
             part.__dict__["_device"] = own
-

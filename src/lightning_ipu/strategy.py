@@ -7,19 +7,20 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 import torch
 
-from lightning_ipu import backend, batching, hooks, model_parallel, optimizer_state, optimizers, structure
+from lightning_ipu import backend, batching, counters, hooks, host_pass, model_parallel, optimizer_state, optimizers
 from lightning_ipu import options as ipu_options
 from lightning_ipu._lightning import Lightning
 from lightning_ipu.capturing import Capturing
 from lightning_ipu.cutting import Sizes
 from lightning_ipu.device import CompiledStep, Device
+from lightning_ipu.one_process import OneProcess
 from lightning_ipu.program import Program
 
 _CHECKPOINT_KEY = "lightning_ipu"
 _log = logging.getLogger("lightning_ipu")
 
 
-class StrategyBody:
+class StrategyBody(OneProcess):
     """Runs a LightningModule's steps as compiled programs on IPUs.
 
     ``Trainer(devices=N)`` is the number of IPUs; each replica of the model takes N / R of them, where R is
@@ -36,6 +37,18 @@ class StrategyBody:
 
     lightning: Lightning
     strategy_name = "ipu"
+
+    # Of ParallelStrategy in either package.
+    lightning_module: Any
+    accelerator: Any
+    precision_plugin: Any
+    checkpoint_io: Any
+    model: Any
+    optimizers: List[torch.optim.Optimizer]
+    lr_scheduler_configs: List[Any]
+    setup_optimizers: Any
+    setup_precision_plugin: Any
+    _layer_sync: Any
 
     def __init__(self, device_iterations: int = 1, training_opts: Optional[Any] = None, inference_opts: Optional[Any] = None) -> None:
         if isinstance(device_iterations, bool) or not isinstance(device_iterations, int) or device_iterations < 1:
@@ -97,53 +110,9 @@ class StrategyBody:
         return torch.device("cpu")
 
     @property
-    def global_rank(self) -> int:
-        """0: replicas live in one process."""
-        return 0
-
-    @property
-    def local_rank(self) -> int:
-        """0: replicas live in one process."""
-        return 0
-
-    @property
-    def node_rank(self) -> int:
-        """0: replicas live in one process."""
-        return 0
-
-    @property
-    def world_size(self) -> int:
-        """1: replicas live in one process."""
-        return 1
-
-    @property
-    def is_global_zero(self) -> bool:
-        """True: there is one process."""
-        return True
-
-    @property
     def handles_gradient_accumulation(self) -> bool:
         """True: the device accumulates."""
         return True
-
-    def reduce(self, tensor: Any, group: Any = None, reduce_op: Any = "mean") -> Any:
-        """The tensor: values of replicas are joined already."""
-        return tensor
-
-    def reduce_boolean_decision(self, decision: bool, all: bool = True) -> bool:
-        """The decision."""
-        return decision
-
-    def barrier(self, name: Optional[str] = None) -> None:
-        """Nothing: there is one process."""
-
-    def broadcast(self, obj: Any, src: int = 0) -> Any:
-        """The object."""
-        return obj
-
-    def all_gather(self, tensor: torch.Tensor, group: Any = None, sync_grads: bool = False) -> torch.Tensor:
-        """The tensor."""
-        return tensor
 
     # Setting up
 
@@ -164,8 +133,8 @@ class StrategyBody:
             hooks.refuse_overridden(module, self.lightning)
         if self._layer_sync is not None and self.sizes(trains=True).n_replicas > 1:
             raise self.lightning.misconfiguration(
-                "Trainer(sync_batchnorm=True): on an IPU the statistics of BatchNorm are those of each replica's micro-batch. Leave it out, or use "
-                "GroupNorm or LayerNorm."
+                "Trainer(sync_batchnorm=True): on an IPU the statistics of BatchNorm are those of each replica's micro-batch. Leave it "
+                "out, or use GroupNorm or LayerNorm."
             )
         self.accelerator.setup(trainer)
         self.model = self.precision_plugin.convert_module(self.model)
@@ -236,31 +205,18 @@ class StrategyBody:
         """Forward, backward and update for a host batch; returns what the module's training_step returns."""
         if not self._in_optimizer_step:
             raise self.lightning.misconfiguration(
-                f"{type(self.lightning_module).__name__}.optimizer_step called the closure itself, outside optimizer.step(closure). On an IPU the "
-                "closure is the whole update, so it cannot be run without one. Call optimizer.step(closure=optimizer_closure) once per batch."
+                f"{type(self.lightning_module).__name__}.optimizer_step called the closure itself, outside optimizer.step(closure). On an "
+                "IPU the closure is the whole update, so it cannot be run without one. Call optimizer.step(closure=optimizer_closure) "
+                "once per batch."
             )
         trainer = self.trainer
         if trainer.accumulate_grad_batches != 1:
-            return self._statistics_pass(args, kwargs)
+            assert self.device is not None
+            self.device.release()
+            self._programs["training_step"].n_updates = 0
+            return host_pass.run(self.lightning_module.training_step, (*args, *kwargs.values()), self._sizes_of(0, trains=True))
         limit = trainer.max_steps - trainer.global_step if trainer.max_steps >= 0 else None
         return self._run("training_step", args, kwargs, trainer.fit_loop.batch_idx, limit)
-
-    def _statistics_pass(self, args: Any, kwargs: Mapping[str, Any]) -> Any:
-        """A pass over the data without updates, as StochasticWeightAveraging makes one for BatchNorm: on the host, batch by batch."""
-        assert self.device is not None
-        self.device.release()
-        self._programs["training_step"].n_updates = 0
-        (batch, *rest), sizes = (*args, *kwargs.values()), self._sizes_of(0, trains=True)
-        rows = structure.first_rows(batch)
-        step = rows if rows is None or sizes.micro_rows is None else sizes.micro_rows * sizes.n_replicas
-        returned = None
-        for start in range(0, rows or 1, step or 1):
-            part = structure.mapped(
-                lambda leaf, start=start: leaf[start : start + step] if isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[0] == rows else leaf, batch
-            )
-            with torch.no_grad():
-                returned = self.lightning_module.training_step(part, *rest)
-        return returned
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """The step does backward and update, so Lightning's closure is left with the step alone; callbacks may have changed that."""
@@ -340,33 +296,12 @@ class StrategyBody:
             self._in_optimizer_step = False
         program = self._programs.get("training_step")
         if program is not None:
-            self._count_updates(optimizer, program.n_updates)
+            counters.count_updates(self, optimizer, program.n_updates, self._sizes_of(0, trains=True))
         self._call_late_hooks(optimizer, result)
         return result
 
-    def _count_updates(self, optimizer: Any, n_updates: int) -> None:
-        trainer = self.trainer
-        progress = trainer.fit_loop.epoch_loop.automatic_optimization.optim_progress.optimizer.step
-        by_lightning = int(not trainer.fit_loop._should_accumulate())
-        for tracker in (progress.total, progress.current):
-            tracker.ready += n_updates - by_lightning
-            tracker.completed += n_updates - by_lightning
-        # LR schedulers look here whether the optimizer has stepped.
-        optimizer._opt_called = True
-        if hasattr(optimizer, "_step_count"):
-            optimizer._step_count += n_updates
-        sizes = self._sizes_of(0, trains=True)
-        batch_idx = trainer.fit_loop.batch_idx
-        first = batch_idx * sizes.n_iterations
-        for config in self.lr_scheduler_configs:
-            if config.interval != "step" or config.reduce_on_plateau:
-                continue
-            # As on the CPU the frequency counts batches, of which an update takes G.
-            due = sum((first + k) * sizes.n_accumulated % config.frequency == 0 for k in range(1, n_updates + 1))
-            for _ in range(due - int((batch_idx + 1) % config.frequency == 0)):
-                self._call_hook("lr_scheduler_step", config.scheduler, None)
-
-    def _call_hook(self, name: str, *args: Any) -> None:
+    def call_hook(self, name: str, *args: Any) -> None:
+        """Calls a hook of the module as Lightning does."""
         self.lightning.name("trainer.call", "_call_lightning_module_hook")(self.trainer, name, *args)
 
     def _call_late_hooks(self, optimizer: Any, loss: Any) -> None:
@@ -374,7 +309,7 @@ class StrategyBody:
         for hook in self._late_hooks:
             args = given.get(hook, (optimizer,))
             self.lightning.name("trainer.call", "_call_callback_hooks")(self.trainer, hook, *args)
-            self._call_hook(hook, *args)
+            self.call_hook(hook, *args)
 
     def bring_optimizer_up_to_date(self, step: CompiledStep) -> None:
         """Gives the device the numbers of the user's optimizer if they have changed."""

@@ -13,7 +13,8 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
-from lightning_ipu.live import is_host_value, is_live
+from lightning_ipu.host_value import is_host_value
+from lightning_ipu.live import is_live
 
 _NONE = "none"
 _LEAF = "leaf"
@@ -142,7 +143,8 @@ def _mapping(form: Form, parts: List[Any]) -> Any:
     if form.kind is dict:
         return pairs
     if dataclasses.is_dataclass(form.kind):  # such as the outputs of transformers
-        return form.kind(**pairs)
+        made: Any = form.kind
+        return made(**pairs)
     # Without running __init__, whose arguments are not known.
     built = form.kind.__new__(form.kind)
     built.__dict__.update({name: value for name, value in getattr(form.example, "__dict__", {}).items() if name != "data"})

@@ -130,7 +130,14 @@ class Watch:
     """
 
     def __init__(
-        self, module: nn.Module, trainer: Any, needs: Needs, live: FrozenSet[Any], fixed: FrozenSet[Any], internal: Set[str], skipped: Sequence[nn.Module]
+        self,
+        module: nn.Module,
+        trainer: Any,
+        needs: Needs,
+        live: FrozenSet[Any],
+        fixed: FrozenSet[Any],
+        internal: Set[str],
+        skipped: Sequence[nn.Module],
     ) -> None:
         self.module, self.trainer, self.needs = module, trainer, needs
         self._live, self.fixed, self._internal = live, fixed, internal
@@ -152,7 +159,7 @@ class Watch:
         try:
             for thing in [*self._objects, *([self.trainer] if self.trainer is not None else [])]:
                 kind = type(thing)
-                watched = _watched(kind)
+                watched = _watched(kind)  # type: ignore[arg-type]
                 if watched is not None:
                     thing.__class__ = watched
                     swapped.append((thing, kind))
@@ -197,7 +204,9 @@ class Watch:
     def _read_trainer(self, name: str, value: Any) -> Any:
         if name in ("global_step", "current_epoch"):
             if name in self.fixed:
-                self.reads.setdefault((id(self.trainer), name), Read(self.trainer, name, f"trainer.{name}", fingerprint_of(value), user_place()))
+                self.reads.setdefault(
+                    (id(self.trainer), name), Read(self.trainer, name, f"trainer.{name}", fingerprint_of(value), user_place())
+                )
                 return value
             self.last_live = frozenset([name])
             return live(self.needs, name, name)
@@ -253,9 +262,9 @@ class Watch:
         label = self._label(owner, name)
         if isinstance(value, torch.Tensor) and earlier is not None and place not in self._set:
             raise StateOnModule(
-                f"The step reads {label} ({earlier.place}) and sets it to a tensor that it computed ({user_place()}): a state that lives from step "
-                f"to step has to be a buffer on an IPU. In __init__ call self.register_buffer({name!r}, ...), and in the step change it in "
-                f"place: self.{name}.copy_(...)."
+                f"The step reads {label} ({earlier.place}) and sets it to a tensor that it computed ({user_place()}): a state that lives "
+                f"from step to step has to be a buffer on an IPU. In __init__ call self.register_buffer({name!r}, ...), and in the step "
+                f"change it in place: self.{name}.copy_(...)."
             )
         self._set[place] = (owner, label, value)
         return True
@@ -280,8 +289,8 @@ class Watch:
             if items is None:
                 _restore(container, before)
                 raise StateOnModule(
-                    f"The step changes {label} in place. On an IPU its Python runs only when it is captured; items that are added can be added "
-                    "again after every call, other changes cannot. Change it in a hook such as on_train_batch_end instead."
+                    f"The step changes {label} in place. On an IPU its Python runs only when it is captured; items that are added can be "
+                    "added again after every call, other changes cannot. Change it in a hook such as on_train_batch_end instead."
                 )
             _restore(container, before)
             found.append(Growth(container, label, tuple(reference(item) for item in items)))
@@ -331,7 +340,8 @@ def _restore(container: Any, before: Any) -> None:
 @functools.lru_cache(maxsize=None)
 def _watched(kind: type) -> Optional[type]:
     """A subclass of ``kind`` whose attribute access reports to the running watch."""
-    inherited_get, inherited_set = kind.__getattribute__, kind.__setattr__
+    inherited_get: Any = kind.__getattribute__
+    inherited_set: Any = kind.__setattr__
     is_trainer = not issubclass(kind, nn.Module)
 
     def __getattribute__(self: Any, name: str) -> Any:
@@ -386,4 +396,3 @@ def grow_again(growth: Growth, items: Sequence[Any]) -> None:
         growth.container.update(items)
     else:
         growth.container.extend(items)
-

@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import importlib.metadata
+import logging
 import os
 import platform
 import sys
@@ -59,6 +60,7 @@ def _trainers() -> Tuple[List[Tuple[str, str]], List[str]]:
     for package in PACKAGES:
         if not is_installed(package):
             continue
+        logging.getLogger(package).setLevel(logging.ERROR)
         try:
             trainer = importlib.import_module(package).Trainer(accelerator="ipu", devices=1, logger=False, enable_checkpointing=False)
             rows.append((f"{package}.Trainer", f"accelerator='ipu' gives {type(trainer.strategy).__name__}"))
@@ -90,7 +92,7 @@ def _step() -> Tuple[List[Tuple[str, str]], List[str]]:
         executor = poptorch.trainingModel(model, poptorch.Options(), torch.optim.SGD(model.parameters(), lr=0.5))
         executor(torch.ones(1))
         executor.copyWeightsToHost()
-        weight = float(model.weight)
+        weight = float(model.weight.detach())
         executor.destroy()
     except Exception as error:  # noqa: BLE001  whatever it is, it is the finding
         return [("one step", "fails")], [f"A training step of one weight fails: {type(error).__name__}: {error}"]

@@ -7,6 +7,7 @@ module objects, submodules included, so that `isinstance` holds whichever name a
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import sys
 from types import ModuleType
 from typing import Optional, Sequence

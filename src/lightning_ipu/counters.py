@@ -1,0 +1,34 @@
+"""Lightning's counters where one host batch is several weight updates: global_step, and LR schedulers that advance with every step."""
+
+from typing import Any
+
+from lightning_ipu.cutting import Sizes
+
+
+def count_updates(strategy: Any, optimizer: Any, n_updates: int, sizes: Sizes) -> None:
+    """Brings Lightning's counters from the one step that it counts itself to ``n_updates``.
+
+    Args:
+        strategy: whose trainer and schedulers.
+        optimizer: the user's.
+        n_updates: weight updates of the host batch that has just run.
+        sizes: of full host batches.
+    """
+    loop = strategy.trainer.fit_loop
+    by_lightning = int(not loop._should_accumulate())
+    progress = loop.epoch_loop.automatic_optimization.optim_progress.optimizer.step
+    for tracker in (progress.total, progress.current):
+        tracker.ready += n_updates - by_lightning
+        tracker.completed += n_updates - by_lightning
+    # LR schedulers look here whether the optimizer has stepped before them.
+    optimizer._opt_called = True
+    if hasattr(optimizer, "_step_count"):
+        optimizer._step_count += n_updates
+    first = loop.batch_idx * sizes.n_iterations
+    for config in strategy.lr_scheduler_configs:
+        if config.interval != "step" or config.reduce_on_plateau:
+            continue
+        # As on the CPU the frequency counts batches, of which an update takes G; Lightning makes one step itself where it divides.
+        due = sum((first + k) * sizes.n_accumulated % config.frequency == 0 for k in range(1, n_updates + 1))
+        for _ in range(due - int((loop.batch_idx + 1) % config.frequency == 0)):
+            strategy.call_hook("lr_scheduler_step", config.scheduler, None)

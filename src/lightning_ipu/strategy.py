@@ -140,7 +140,7 @@ class StrategyBody(OneProcess):
         self.model = self.precision_plugin.convert_module(self.model)
         self.model_to_device()
         self.device = Device(self.poptorch, module)
-        self.capturing = Capturing(self, self.device)
+        self.capturing = self.make_capturing()
         self._programs = {}
         if trainer.state.fn == "fit":
             self.setup_optimizers(trainer)
@@ -148,6 +148,11 @@ class StrategyBody(OneProcess):
             self.device.random_state, self._loaded_random_state = self._loaded_random_state, None
             self._late_hooks = hooks.called_after_the_step(module, trainer.callbacks, self.lightning)
         self.setup_precision_plugin()
+
+    def make_capturing(self) -> Any:
+        """What captures the steps of this run."""
+        assert self.device is not None
+        return Capturing(self, self.device)
 
     def _refuse_schedule(self, trainer: Any) -> None:
         scheduler = self.lightning.name("callbacks", "GradientAccumulationScheduler")

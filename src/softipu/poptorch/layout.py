@@ -1,0 +1,140 @@
+"""An executor's step, optimizer and layout as the cost model takes them: known after compilation, or captured without one."""
+
+from dataclasses import dataclass, replace
+from typing import Any, List, Optional, Tuple
+
+from softipu.capture.update import OptimizerSpec
+from softipu.graph import Step
+from softipu.graph.effects import is_view
+from softipu.graph.origin import KEY, Origin, origin_of
+from softipu.poptorch import host_inputs
+from softipu.poptorch.compilation import compile_step, place
+from softipu.poptorch.executor import PoplarExecutor
+from softipu.poptorch.options import Options
+from softipu.poptorch.placement import Placement
+from softipu.poptorch.strategies import ShardedExecution
+from softipu.report.plan import Partials, Plan, Schedule, Stage
+
+_HALF = ("half", "float16")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What an executor runs.
+
+    Attributes:
+        step: of one micro-batch.
+        optimizer: in training.
+        plan: blocks as stages, and the options that a plan knows.
+    """
+
+    step: Step
+    optimizer: Optional[OptimizerSpec]
+    plan: Plan
+
+
+def layout_of(executor: PoplarExecutor, micro_batch: int, *, root: str = "") -> Layout:
+    """Of a compiled executor. Error: not compiled.
+
+    Args:
+        micro_batch: items in one, which the tensors alone do not tell.
+        root: path of the user's module in the executor's; paths in the layout are counted from it.
+    """
+    return _layout(executor, executor.step, executor._placement, micro_batch, root)
+
+
+def capture_layout(executor: PoplarExecutor, micro_batch: int, *micro: Any, root: str = "") -> Layout:
+    """Of an executor for the inputs of one micro-batch, without compiling it: nothing is put on a device.
+
+    Raises:
+        Error, AssertionError: as ``compile`` does.
+    """
+    given, call = executor._flatten(micro, {})
+    used = [host_inputs.on_device(t) for t in given]
+    step, _ = compile_step(executor.model, call, used, training=executor._training)
+    placement = place(step, executor.options, executor._shape, training=executor._training)
+    return _layout(executor, step, placement, micro_batch, root)
+
+
+def _count_from(step: Step, root: str) -> None:
+    """Counts paths of modules from the one at ``root``."""
+    for node in step.graph_module.graph.nodes if root else ():
+        origin = node.meta.get(KEY)
+        if origin is not None and origin.inside(root) and origin.module:
+            node.meta[KEY] = replace(origin, module=origin.module[len(root) + 1 :])
+
+
+def _layout(executor: PoplarExecutor, step: Step, placement: Placement, micro_batch: int, root: str) -> Layout:
+    _count_from(step, root)
+    optimizer = executor._optimizer.spec if executor._optimizer is not None else None
+    options, shape = executor.options, executor._shape
+    stages = _stages(step, placement, recompute=_recomputes(options))
+    locations = options.TensorLocations
+    optimizer_location = _location(locations, "location_optimizer")
+    plan = Plan(
+        stages=stages,
+        micro_batch=micro_batch,
+        gradient_accumulation=shape.n_accumulated,
+        replicas=shape.n_replicas,
+        device_iterations=shape.n_iterations,
+        available_memory_proportion=_proportions(options, 1 + max(stage.ipu for stage in stages)),
+        partials=Partials.HALF if options._Popart.options.get("partialsTypeMatMuls") in _HALF else Partials.FLOAT,
+        optimizer_state_off_chip=optimizer_location.get("onChip") == 0,
+        replicated_tensor_sharding=bool(optimizer_location.get("useReplicatedTensorSharding")),
+        n_io_tiles=locations.numIOTiles if locations.exists("numIOTiles") and isinstance(locations.numIOTiles, int) else 0,
+        schedule=Schedule.SHARDED if isinstance(options._execution_strategy, ShardedExecution) else Schedule.PIPELINED,
+    )
+    return Layout(step, optimizer, plan)
+
+
+def _location(locations: Any, name: str) -> Any:
+    return getattr(locations, name) if locations.exists(name) else {}
+
+
+def _recomputes(options: Options) -> bool:
+    """PopART's autoRecomputation: 0 none, else which rule; PopTorch leaves it at pipeline stages once it is set."""
+    return bool(options._Popart.options.get("autoRecomputation", 0))
+
+
+def _proportions(options: Options, n_ipus: int) -> Tuple[float, ...]:
+    """Per IPU as given, with PopLibs' own 0.6 for the others."""
+    given = options.available_memory_proportion
+    return tuple(float(given.get(ipu, 0.6)) for ipu in range(n_ipus)) if given else (0.6,)
+
+
+def _stages(step: Step, placement: Placement, *, recompute: bool) -> Tuple[Stage, ...]:
+    """Blocks as stages: one begins where the next op is of another stage or IPU."""
+    forward: List[Origin] = []
+    for node in step.graph_module.graph.nodes:
+        if node.op == "call_function" and not origin_of(node).backward and not is_view(node):
+            forward.append(origin_of(node))
+    found: List[Stage] = []
+    last = None
+    for index, origin in enumerate(forward):
+        place_of = placement.places.get(origin.block)  # type: ignore[call-overload]
+        here = (place_of.stage, place_of.ipu) if place_of is not None else (0, 0)
+        if here == last:
+            continue
+        begin = "" if not found else _beginning(forward, index, {stage.begin for stage in found})
+        if begin is not None:
+            found.append(Stage(begin, here[1], recompute))
+            last = here
+    return _without_gaps(found or [Stage("", 0, recompute)])
+
+
+def _beginning(forward: List[Origin], index: int, taken: Any) -> Optional[str]:
+    """The outermost module whose first op is this one; None where the op is in the midst of all its modules."""
+    path = forward[index].module
+    best = None
+    while path:
+        first = next(i for i, origin in enumerate(forward) if origin.inside(path))
+        if first == index and path not in taken:
+            best = path
+        path = path.rpartition(".")[0]
+    return best
+
+
+def _without_gaps(stages: List[Stage]) -> Tuple[Stage, ...]:
+    """IPUs numbered without gaps: blocks may leave the first ones unused."""
+    used = sorted({stage.ipu for stage in stages})
+    return tuple(Stage(stage.begin, used.index(stage.ipu), stage.recompute) for stage in stages)

@@ -37,6 +37,7 @@ __all__ = [
     "backend_decompositions",
     "disable_torch_function",
     "fake_kernel",
+    "fallback_kernel",
     "eagerly",
     "graph_being_traced",
     "is_traced",
@@ -104,6 +105,13 @@ def fake_kernel(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[...,
         return kernel
 
     return register
+
+
+def fallback_kernel(fake_mode: Any, overload: Any, args: Tuple[Any, ...], kwargs: Any) -> Any:
+    """Fake results of an op that has no shape function: those of the op itself on zeros. For 2.0.1 only, checked there."""
+    from torch._subclasses.fake_tensor import run_fallback_kernel
+
+    return run_fallback_kernel(fake_mode, overload, args, kwargs, NotImplementedError(str(overload)))
 
 
 def graph_being_traced() -> Optional[torch.fx.Graph]:
@@ -232,9 +240,8 @@ def kernel_files(scope: Mapping[str, Any]) -> List[str]:
 
 
 def _inductor(name: str) -> Any:
-    # 2.0.1 looks for CUDA when it is imported, and says that it found none.
-    with contextlib.redirect_stderr(io.StringIO()):
-        _import_config()
+    # 2.0.1 says that it found no CUDA, and starts processes, when it is imported.
+    with contextlib.redirect_stderr(io.StringIO()), _inductor_settings({"compile_threads": 1}):
         return importlib.import_module(f"torch._inductor.{name}")
 
 

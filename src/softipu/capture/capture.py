@@ -12,6 +12,7 @@ from softipu.capture.context import capturing
 from softipu.capture.leaks import refuse_leaks, values_before
 from softipu.capture.losses import final_loss
 from softipu.capture.module_trail import ModuleTrail
+from softipu.capture.static_forms import without_value_checks
 from softipu.capture.step_rules import StepRules
 from softipu.capture.user_code import explain
 from softipu.capture.weights_in_place import replaced, unique_buffers, unique_parameters
@@ -96,7 +97,7 @@ class _Recorder:
             own = {id(stand_in): owner for owner, stand_in in zip(owners, stand_ins)}
             context.with_own_weights = lambda: replaced(self.module, own)
             context.on_block = lambda block: trail.enter_block(block, context.recent)
-            with trail.forward(outputs), replaced(self.module, swap), StepRules(
+            with trail.forward(outputs), replaced(self.module, swap), without_value_checks(), StepRules(
                 context
             ), torch.enable_grad() if self.training else torch.no_grad():
                 outputs.extend(self.forward(by_role[Role.INPUT]))

@@ -3,14 +3,17 @@
 from typing import Any, Tuple
 
 import torch
+from torch.utils._pytree import tree_map
 
-from softipu.capture._torch_private import fake_kernel
+from softipu.capture._torch_private import fake_kernel, fallback_kernel
 
 aten = torch.ops.aten
 
 
 @fake_kernel(aten._ctc_loss.default, aten._ctc_loss.Tensor)
-def ctc_loss(fake_mode: Any, func: Any, log_probs_TBV: torch.Tensor, targets: torch.Tensor, *rest: Any, **named: Any) -> Tuple[torch.Tensor, ...]:
+def ctc_loss(
+    fake_mode: Any, func: Any, log_probs_TBV: torch.Tensor, targets: torch.Tensor, *rest: Any, **named: Any
+) -> Tuple[torch.Tensor, ...]:
     """The losses, and the forward variables of the longest targets that may come: all of a row, or with joined rows all of them."""
     frames = log_probs_TBV.shape[0]
     batch = log_probs_TBV.shape[1] if log_probs_TBV.dim() == 3 else 1
@@ -20,7 +23,33 @@ def ctc_loss(fake_mode: Any, func: Any, log_probs_TBV: torch.Tensor, targets: to
 
 
 @fake_kernel(aten._ctc_loss_backward.default, aten._ctc_loss_backward.Tensor)
-def ctc_loss_backward(fake_mode: Any, func: Any, gradient: torch.Tensor, log_probs_TBV: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
+def ctc_loss_backward(
+    fake_mode: Any, func: Any, gradient: torch.Tensor, log_probs_TBV: torch.Tensor, *rest: Any, **named: Any
+) -> torch.Tensor:
     """One number for each of the log probabilities."""
     with fake_mode:
         return torch.empty_like(log_probs_TBV, memory_format=torch.contiguous_format)
+
+
+# torch 2.0 finds the results' shapes by running these on zeros, and has no kernels for half.
+_WITHOUT_SHAPES = (
+    aten._cdist_backward.default,
+    aten.median.dim,
+    aten.max_pool3d_with_indices.default,
+    aten.max_pool3d_with_indices_backward.default,
+    aten.replication_pad3d_backward.default,
+    aten.smooth_l1_loss_backward.default,
+)
+
+
+def by_zeros_in_float(fake_mode: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+    """What the op returns for float32 in place of half, as half."""
+    is_half = any(isinstance(a, torch.Tensor) and a.dtype == torch.float16 for a in args)
+    with fake_mode:
+        wide = tree_map(lambda a: a.float() if isinstance(a, torch.Tensor) and a.dtype == torch.float16 else a, args)
+        results = fallback_kernel(fake_mode, func, wide, kwargs)
+        return tree_map(lambda r: r.half() if is_half and r.is_floating_point() else r, results)
+
+
+if torch.__version__.startswith("2.0."):
+    fake_kernel(*_WITHOUT_SHAPES)(by_zeros_in_float)

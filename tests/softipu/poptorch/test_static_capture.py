@@ -100,7 +100,7 @@ def test_rebinding_a_buffer_is_refused_by_name():
         m.seen = m.seen + 1
         return y
 
-    with pytest.raises(poptorch.Error, match="buffer 'seen' was bound to a new tensor"):
+    with pytest.raises(poptorch.Error, match="Buffer seen is reassigned within the model"):
         poptorch.trainingModel(Net(rebind))(torch.ones(3))
 
 

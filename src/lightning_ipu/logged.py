@@ -110,11 +110,15 @@ for _name in ("float", "int", "bool", "len", "format", "index", "hash"):
 
 @dataclass(frozen=True)
 class LogNote:
-    """One call of ``self.log``: the value may be an OutputOf, a ResultOf, a live number, a metric or a plain number."""
+    """One call of ``self.log``: the value may be an OutputOf, a ResultOf, a live number, a metric or a plain number.
+
+    A metric of a MetricCollection has the ``collection``.
+    """
 
     name: str
     value: Any
     options: Dict[str, Any]
+    collection: Any = None
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,7 @@ class Notes:
     def __init__(self, lightning: Lightning, reference: Callable[[Any], Any]) -> None:
         self._lightning, self._reference = lightning, reference
         self.notes: List[Any] = []
+        self._collections: Dict[int, Any] = {}
 
     @contextlib.contextmanager
     def taking(self, module: nn.Module) -> Iterator[None]:
@@ -151,6 +156,8 @@ class Notes:
         try:
             replace(module, "log", self._log_of(module))
             for label, metric in metrics_of(module):
+                if _is_collection(metric):
+                    self._collections.update((id(member), metric) for member in metric.modules() if member is not metric)
                 for method in ("forward", "update", "compute", "reset"):
                     replace(metric, method, self._method_of(metric, method, f"self.{label}"))
             yield
@@ -169,7 +176,7 @@ class Notes:
                     f"self.log({name!r}, {tuple(value.shape)} tensor): the logged tensor must have a single element. Log its mean, or each "
                     "element under its own name."
                 )
-            self.notes.append(LogNote(name, self._noted(value), options))
+            self.notes.append(LogNote(name, self._noted(value), options, self._collections.get(id(value))))
 
         return log
 
@@ -179,7 +186,7 @@ class Notes:
         return self._reference(value) if isinstance(value, torch.Tensor) else value
 
     def _method_of(self, metric: Any, method: str, label: str) -> Callable[..., Any]:
-        keys = list(metric.keys(keep_base=False)) if hasattr(metric, "keys") and callable(metric.keys) else None
+        keys = list(metric.keys(keep_base=False)) if _is_collection(metric) else None
 
         def noted(*args: Any, **kwargs: Any) -> Any:
             leaves, form = take_apart((args, kwargs))
@@ -193,17 +200,37 @@ class Notes:
 
 
 def metrics_of(module: nn.Module) -> List[Tuple[str, Any]]:
-    """The outermost metrics of ``module`` by name: those that are no part of another one."""
+    """The outermost metrics of ``module`` by name: those that are no part of another one.
+
+    Also those in plain lists and dictionaries on its parts, where PyTorch does not see them.
+    """
     from torchmetrics import Metric, MetricCollection
 
     found: List[Tuple[str, Any]] = []
     inside: Set[int] = set()
-    for name, part in module.named_modules():
+    parts = list(module.named_modules())
+    for name, part in [*parts, *(hidden for label, owner in parts for hidden in _in_containers(label, owner))]:
         if isinstance(part, (Metric, MetricCollection)):
             if id(part) not in inside:
                 found.append((name, part))
             inside.update(id(child) for child in part.modules())
     return found
+
+
+def _in_containers(label: str, part: nn.Module) -> Iterator[Tuple[str, Any]]:
+    for name, value in vars(part).items():
+        if name.startswith("_"):
+            continue
+        members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+        for key, member in members:
+            if isinstance(member, nn.Module):
+                yield f"{label}.{name}[{key!r}]".lstrip("."), member
+
+
+def _is_collection(metric: Any) -> bool:
+    from torchmetrics import MetricCollection
+
+    return isinstance(metric, MetricCollection)
 
 
 class Group:
@@ -235,9 +262,23 @@ def replay(notes: Sequence[Any], module: Any, group: Group) -> None:
 
 def _call(note: MetricNote, group: Group) -> Any:
     args, kwargs = put_together(note.form, [_value(leaf, group) for leaf in note.leaves])
+    if _is_weighted_mean(note.metric) and note.method in ("forward", "update"):
+        # weight=len(batch) was the rows of one micro-batch, and the value is that of all of them.
+        args = (*args[:1], *(_of_all(weight, group) for weight in args[1:]))
+        kwargs = {name: _of_all(value, group) if name == "weight" else value for name, value in kwargs.items()}
     method = note.metric if note.method == "forward" else getattr(note.metric, note.method)
     with torch.no_grad():
         return method(*args, **kwargs)
+
+
+def _is_weighted_mean(metric: Any) -> bool:
+    from torchmetrics import MeanMetric
+
+    return isinstance(metric, MeanMetric)
+
+
+def _of_all(weight: Any, group: Group) -> Any:
+    return weight * group.n_micro_batches if isinstance(weight, (int, float)) else weight
 
 
 def _log(note: LogNote, module: Any, group: Group, results: Dict[int, Any]) -> None:
@@ -253,6 +294,9 @@ def _log(note: LogNote, module: Any, group: Group, results: Dict[int, Any]) -> N
         options["batch_size"] = options["batch_size"] * group.n_micro_batches
     elif not group.is_whole and group.n_rows is not None:
         options["batch_size"] = group.n_rows
+    if note.collection is not None:
+        # Members that share a state get it from the first of them when they are asked for, which self.log_dict did at capture only.
+        note.collection.items(keep_base=True, copy_state=False)
     module.log(note.name, value, **options)
 
 

@@ -20,6 +20,8 @@ from lightning_ipu.families import Family, family_of
 
 NAME = "ipu"
 _CONNECTOR = "trainer.connectors.accelerator_connector"
+# Called with each package of Lightning once it is registered.
+after_registering: List[Callable[[Lightning], None]] = []
 _NEEDED_FLAGS = ("devices", "num_nodes", "accelerator", "strategy", "plugins", "precision")
 
 
@@ -57,6 +59,8 @@ def register(lightning: Lightning) -> None:
     strategies.register(NAME, family.strategy, description="Compiled steps on IPUs", override=True)
     connector.__init__ = _completing(connector.__init__, family)
     trainer.estimated_stepping_batches = _counting_updates(estimate, family)
+    for hook in after_registering:
+        hook(lightning)
 
 
 def _need(lightning: Lightning, path: str, name: str) -> Any:

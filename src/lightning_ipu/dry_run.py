@@ -1,7 +1,7 @@
 """A fit that stops where training would begin: the step is captured on fake tensors and given to whoever asked.
 
-Everything up to the first training step is Lightning's own and the user's (setup, data modules, hooks, the first batch), so the captured step is
-the one that would be trained. Loggers, checkpoints and the sanity check are left out, as nothing is trained.
+Everything up to the first training step is Lightning's own and the user's (setup, data modules, hooks, the first batch), so the captured
+step is the one that would be trained. Loggers, checkpoints and the sanity check are left out, as nothing is trained.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ import torch
 from lightning_ipu.captured_step import Conditions
 from lightning_ipu.capturing import Capturing, Grow
 from lightning_ipu.cutting import Sizes
-from lightning_ipu.device import CompiledStep
+from lightning_ipu.device import CompiledStep, Device
 from lightning_ipu.outputs import Cut
 from lightning_ipu.step_module import Call
 
@@ -104,7 +104,7 @@ class _DryCapturing:
         micro_batch = max(1, rows // self._loaded.n_micro_batches)
 
         def layout_at(n: int) -> Any:
-            board = _DrawingBoard(n)
+            board = _DrawingBoard(strategy, n)
             own = Cut(sizes.n_iterations, sizes.n_accumulated, sizes.n_replicas, n, sizes.n_micro_batches)
             resized = [_rows_of(tensor, rows, n) for tensor in tensors]
             Capturing(strategy, board).capture(step, replace(call, micro_rows=n), own, resized, environment, conditions, grow)
@@ -121,11 +121,11 @@ def _rows_of(tensor: torch.Tensor, rows: int, n: int) -> torch.Tensor:
     return tensor.new_empty((n, *tensor.shape[1:])).copy_(tensor[:1].expand(n, *tensor.shape[1:]))
 
 
-class _DrawingBoard:
-    """Stands in for ``Device``: captures a step instead of compiling it."""
+class _DrawingBoard(Device):
+    """A ``Device`` without one: captures a step instead of compiling it."""
 
-    def __init__(self, micro_batch: int) -> None:
-        self.alive: Sequence[CompiledStep] = ()
+    def __init__(self, strategy: Any, micro_batch: int) -> None:
+        super().__init__(strategy.poptorch, strategy.lightning_module)
         self.layout: Optional[Any] = None
         self._micro_batch = micro_batch
 

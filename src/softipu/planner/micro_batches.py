@@ -81,4 +81,5 @@ def _between(low: Any, high: Any, t: float) -> Any:
         if hasattr(low, "_fields"):
             return type(low)(*(_between(a, b, t) for a, b in zip(low, high)))
         return tuple(_between(a, b, t) for a, b in zip(low, high))
-    return type(low)(**{f.name: _between(getattr(low, f.name), getattr(high, f.name), t) for f in fields(low) if f.init})
+    made: Any = type(low)
+    return made(**{f.name: _between(getattr(low, f.name), getattr(high, f.name), t) for f in fields(low) if f.init})

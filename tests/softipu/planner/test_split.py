@@ -12,7 +12,7 @@ units = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(0, 
 
 
 class Row:
-    """Units with whole seconds, weights and stashes, so that sums are exact. A stage that recomputes takes 4/3 of the time and stashes 1."""
+    """Units with whole seconds, weights and stashes, so that sums are exact. Recomputing takes 4/3 of the time and stashes 1."""
 
     def __init__(self, given_units, room, n_stages):
         self.units, self.room, self.n_stages = given_units, room, n_stages

@@ -15,6 +15,7 @@ import torch
 from torch.fx import Node
 
 from softipu.capture.update.kernels import has_fused
+from softipu.capture.update.moving_average import move_in_place, moved
 from softipu.capture.update.rule import STEP, Group, Rule, Slot
 from softipu.capture.update.spec import GroupSpec, OptimizerSpec
 from softipu.capture.update.tape import Tape, aten
@@ -59,7 +60,7 @@ def _fused(tape: Tape, spec: OptimizerSpec, flags: GroupSpec, group: Group) -> N
         tape.call(aten._foreach_add_.List, g, w, alpha=hyper["weight_decay"])
     # With r = sqrt(1 - beta2^t): m / (sqrt(v) / r + eps) = m * r / (sqrt(v) + eps * r), one pass over memory less.
     t = counts(tape, steps)
-    root = moments_in_place(tape, group)
+    root = moments_in_place(tape, spec, group)
     r = tape.call(aten.sqrt.default, bias_correction(tape, t, hyper["beta2"]))
     tape.call(aten._foreach_add_.ScalarList, root, tape.numbers(tape.call(aten.mul.Scalar, r, hyper["eps"])))
     rate = tape.call(aten.mul.Scalar, r, tape.call(operator.neg, hyper["lr"]))
@@ -77,7 +78,7 @@ def bias_correction(tape: Tape, t: Node, beta: Node) -> Node:
     return tape.call(aten.rsub.Scalar, tape.call(aten.pow.Scalar, beta, t), 1)
 
 
-def moments_in_place(tape: Tape, group: Group) -> List[Node]:
+def moments_in_place(tape: Tape, spec: OptimizerSpec, group: Group) -> List[Node]:
     """Moves both moments by the gradients. The result is the square roots of the second, in the memory of the gradients.
 
     A list of new tensors as large as the weights would be given back to the system after every update, and page faults then
@@ -85,7 +86,7 @@ def moments_in_place(tape: Tape, group: Group) -> List[Node]:
     """
     g, hyper = group.gradients, group.hyper
     m, v = group.states["Accl1"], group.states["Accl2"]
-    tape.call(aten._foreach_lerp_.Scalar, m, g, tape.call(operator.sub, 1.0, hyper["beta1"]))
+    move_in_place(tape, spec.rule, m, g, hyper["beta1"])
     tape.call(aten._foreach_mul_.Scalar, v, hyper["beta2"])
     tape.call(aten._foreach_addcmul_.Scalar, v, g, g, tape.call(operator.sub, 1.0, hyper["beta2"]))
     for source, target in zip(v, g):
@@ -93,11 +94,13 @@ def moments_in_place(tape: Tape, group: Group) -> List[Node]:
     return g
 
 
-def elementwise_moments(tape: Tape, group: Group, i: int, g: Node, rest1: Node, rest2: Node) -> Tuple[Node, Node, Node]:
+def elementwise_moments(
+    tape: Tape, spec: OptimizerSpec, group: Group, i: int, g: Node, rest1: Node, rest2: Node
+) -> Tuple[Node, Node, Node]:
     """The new first and second moment and count of parameter ``i``, also stored in ``group``; ``rest`` is ``1 - beta``."""
     m, v, steps = group.states["Accl1"], group.states["Accl2"], group.states[STEP.prefix]
     steps[i] = tape.call(aten.add.Scalar, steps[i], 1)
-    m[i] = tape.call(aten.add.Tensor, tape.call(aten.mul.Tensor, m[i], group.hyper["beta1"]), tape.call(aten.mul.Tensor, g, rest1))
+    m[i] = moved(tape, spec.rule, m[i], g, group.hyper["beta1"], rest1)
     square = tape.call(aten.mul.Tensor, g, g)
     v[i] = tape.call(aten.add.Tensor, tape.call(aten.mul.Tensor, v[i], group.hyper["beta2"]), tape.call(aten.mul.Tensor, square, rest2))
     return m[i], v[i], steps[i]
@@ -119,7 +122,7 @@ def _elementwise(tape: Tape, spec: OptimizerSpec, flags: GroupSpec, group: Group
             w = tape.call(aten.mul.Tensor, w, kept)
         elif flags.weight_decay:
             g = tape.call(aten.add.Tensor, g, tape.call(aten.mul.Tensor, w, hyper["weight_decay"]))
-        m, v, step = elementwise_moments(tape, group, i, g, rest1, rest2)
+        m, v, step = elementwise_moments(tape, spec, group, i, g, rest1, rest2)
         root2 = tape.call(aten.sqrt.default, scalar_correction(tape, hyper["beta2"], step))
         denominator = tape.call(aten.add.Tensor, tape.call(aten.div.Tensor, tape.call(aten.sqrt.default, v), root2), hyper["eps"])
         step_size = tape.call(aten.div.Tensor, hyper["lr"], scalar_correction(tape, hyper["beta1"], step))

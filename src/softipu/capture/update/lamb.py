@@ -25,7 +25,7 @@ def _hyper(spec: OptimizerSpec, group: GroupSpec) -> Tuple[str, ...]:
 def _fused(tape: Tape, spec: OptimizerSpec, flags: GroupSpec, group: Group) -> None:
     w, m, hyper, steps = group.parameters, group.states["Accl1"], group.hyper, group.states[STEP.prefix]
     tape.call(aten._foreach_add_.Scalar, steps, 1)
-    u = moments_in_place(tape, group)
+    u = moments_in_place(tape, spec, group)
     if spec.bias_correction:  # as in Adam, with r = sqrt(1 - beta2^t): r / (1 - beta1^t) * m / (sqrt(v) + eps * r)
         t = counts(tape, steps)
         r = tape.call(aten.sqrt.default, bias_correction(tape, t, hyper["beta2"]))
@@ -60,7 +60,7 @@ def _elementwise(tape: Tape, spec: OptimizerSpec, flags: GroupSpec, group: Group
     hyper = group.hyper
     rest1, rest2 = (tape.call(aten.rsub.Scalar, hyper[beta], 1) for beta in ("beta1", "beta2"))
     for i, (w, g) in enumerate(zip(group.parameters, group.gradients)):
-        m, v, step = elementwise_moments(tape, group, i, g, rest1, rest2)
+        m, v, step = elementwise_moments(tape, spec, group, i, g, rest1, rest2)
         root = tape.call(aten.sqrt.default, v)
         correction1: Optional[Node] = None
         if spec.bias_correction:

@@ -16,6 +16,7 @@ from typing import Tuple
 
 from torch.fx import Node
 
+from softipu.capture.update.moving_average import move_in_place, moved
 from softipu.capture.update.rule import STEP, Group, Rule, Slot
 from softipu.capture.update.spec import GroupSpec, OptimizerSpec
 from softipu.capture.update.tape import Tape, aten
@@ -51,7 +52,7 @@ def _fused(tape: Tape, spec: OptimizerSpec, flags: GroupSpec, group: Group) -> N
     tape.call(aten._foreach_mul_.Scalar, s, hyper["alpha"])
     tape.call(aten._foreach_addcmul_.Scalar, s, g, g, rest)
     if spec.centered:
-        tape.call(aten._foreach_lerp_.Scalar, group.states["Accl2"], g, rest)
+        move_in_place(tape, spec.rule, group.states["Accl2"], g, hyper["alpha"])
     if flags.momentum:
         tape.call(aten._foreach_mul_.Scalar, group.states["Accl3"], hyper["momentum"])
     # Both the gradient and the root are needed at the end, so a new tensor is; one parameter after the other they share its memory.
@@ -90,8 +91,7 @@ def _elementwise(tape: Tape, spec: OptimizerSpec, flags: GroupSpec, group: Group
         variance = squares[i] = tape.call(aten.add.Tensor, tape.call(aten.mul.Tensor, squares[i], hyper["alpha"]), pushed)
         if spec.centered:
             averages = group.states["Accl2"]
-            kept = tape.call(aten.mul.Tensor, averages[i], hyper["alpha"])
-            a = averages[i] = tape.call(aten.add.Tensor, kept, tape.call(aten.mul.Tensor, g, rest))
+            a = averages[i] = moved(tape, spec.rule, averages[i], g, hyper["alpha"], rest)
             variance = tape.call(aten.sub.Tensor, variance, tape.call(aten.mul.Tensor, a, a))
         if spec.use_tf_variant:
             root = tape.call(aten.sqrt.default, tape.call(aten.add.Tensor, variance, hyper["eps"]))

@@ -1,12 +1,14 @@
 """Optimizer state: its first values, and to and from torch.optim's own format."""
 
 from functools import lru_cache
-from typing import Any, Dict, List, Mapping, Union
+from typing import Any, Dict, List, Mapping, Optional, Union
 
 import torch
 
 from softipu.capture.update.build import Input, Update
 from softipu.capture.update.rule import STEP
+from softipu.capture.update.rules import RULES
+from softipu.capture.update.spec import OptimizerSpec
 
 
 def new_state(update: Update, parameters: Mapping[str, torch.Tensor]) -> Dict[str, torch.Tensor]:
@@ -20,13 +22,27 @@ def new_state(update: Update, parameters: Mapping[str, torch.Tensor]) -> Dict[st
     return state
 
 
-def carry_state(update: Update, old: Mapping[str, torch.Tensor], parameters: Mapping[str, torch.Tensor]) -> Dict[str, torch.Tensor]:
+def carry_state(
+    update: Update,
+    old: Mapping[str, torch.Tensor],
+    parameters: Mapping[str, torch.Tensor],
+    *,
+    old_spec: Optional[OptimizerSpec] = None,
+) -> Dict[str, torch.Tensor]:
     """State for an update that was built anew (momentum switched on, a group added): what exists is kept, the rest starts.
 
-    ``old`` must come from the same rule: other rules keep other values under the same names. A velocity that comes without a
-    count of its updates has had at least one.
+    A velocity that comes without a count of its updates has had at least one.
+
+    Args:
+        update: what the state is for.
+        old: state by name.
+        parameters: tensors by name, for the layout of new state.
+        old_spec: what ``old`` belongs to. Of another rule nothing is kept: rules use the same names for different values, and
+            Adam's first moment as RMSprop's squared average has no square root. None: the same rule.
     """
     state = new_state(update, parameters)
+    if old_spec is not None and RULES[old_spec.rule] is not RULES[update.spec.rule]:
+        return state
     for entry in _states(update):
         if entry.name in old:
             state[entry.name] = old[entry.name].to(entry.dtype)

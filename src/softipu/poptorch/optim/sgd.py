@@ -1,6 +1,6 @@
 """poptorch.optim.SGD."""
 
-from typing import Iterable, Optional
+from typing import Any, Iterable, Mapping, Optional
 
 import torch
 
@@ -88,3 +88,17 @@ class SGD(Optimizer, torch.optim.SGD):
                 "Leave it out, or set use_combined_accum=True."
             )
         self.variable_attrs = variable_attributes([*for_torch, *own], self, ["loss_scaling"])
+
+    def set_state_dict(self, state: Mapping[str, Any]) -> None:
+        """As the mix-in's; a velocity that comes from a run without dampening says itself whether there were updates before.
+
+        With dampening the device counts updates, for the first one is undamped. States from elsewhere have no such count.
+        """
+        if state and state.get("ipu_state"):
+            tensors = dict(state["ipu_state"])
+            for name, velocity in state["ipu_state"].items():
+                prefix, _, parameter = name.partition("___")
+                if prefix in ("Accl", "Accl1") and bool(velocity.any()):
+                    tensors.setdefault(f"Step___{parameter}", torch.tensor(1.0))
+            state = {**state, "ipu_state": tensors}
+        super().set_state_dict(state)

@@ -183,3 +183,13 @@ def test_carried_state_keeps_tensors_and_starts_new_ones():
     new = carry_state(build_update(read_optimizer(optimizer, w), w), old, w)
     assert new["Accl1___a"] is old["Accl1___a"]
     assert {name: float(t.sum()) for name, t in new.items()} == {"Accl1___a": 10.0, "Step___a": 1.0, "Accl1___b": 0.0, "Step___b": 0.0}
+
+
+def test_nothing_is_carried_to_another_rule():
+    w = {"a": torch.ones(2)}
+    specs = [read_optimizer(cls([w["a"]], lr=0.1), w) for cls in (torch.optim.Adam, torch.optim.RMSprop, torch.optim.AdamW)]
+    adam, rmsprop, adamw = specs
+    old = new_state(build_update(adam, w), w)
+    old["Accl1___a"].fill_(-5)
+    assert float(carry_state(build_update(rmsprop, w), old, w, old_spec=adam)["Accl1___a"].sum()) == 0.0
+    assert float(carry_state(build_update(adamw, w), old, w, old_spec=adam)["Accl1___a"].sum()) == -10.0, "the same moments"

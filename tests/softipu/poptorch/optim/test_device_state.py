@@ -197,3 +197,14 @@ def test_schedulers_go_on_from_a_loaded_state():
     assert other.param_groups[0]["lr"] == 0.5
     torch.optim.lr_scheduler.ExponentialLR(other, 0.5)
     assert other.param_groups[0]["lr"] == 0.5
+
+
+def test_a_velocity_from_elsewhere_is_damped_at_once():
+    """With dampening a device does not damp its first update; one with a loaded velocity is not the first."""
+    pushed = {}
+    optimizer = optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1, momentum=0.9, dampening=0.5)
+    state = {"Accl1___w": torch.ones(2), "Accl1___fresh": torch.zeros(2), "Accl1___x": torch.ones(2), "Step___x": torch.tensor(7.0)}
+    optimizer.set_state_dict({"ipu_state": state, "ipu_param": {}})
+    optimizer._attach_device(lambda: None, lambda values: pushed.update(values["ipu_state"]))
+    assert {name: float(t) for name, t in pushed.items() if name.startswith("Step")} == {"Step___w": 1.0, "Step___x": 7.0}
+    assert "Step___w" not in state

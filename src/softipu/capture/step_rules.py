@@ -8,6 +8,7 @@ from torch.overrides import TorchFunctionMode
 
 from softipu.capture.context import CaptureContext, MarkedLoss
 from softipu.capture.dtype_rules import on_ipu_types
+from softipu.capture.listed_ops import UnlistedOpWatch
 from softipu.capture.static_forms import SUBSTITUTES
 from softipu.capture.user_code import calling_line, refusal
 
@@ -38,6 +39,7 @@ class StepRules(TorchFunctionMode):
     def __init__(self, context: CaptureContext) -> None:
         super().__init__()
         self._context = context
+        self._unlisted = UnlistedOpWatch()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
@@ -55,6 +57,7 @@ class StepRules(TorchFunctionMode):
             )
         args, kwargs = on_ipu_types(func, args, kwargs)
         result = SUBSTITUTES.get(func, func)(*args, **kwargs)
+        self._unlisted.look()
         self._context.recent.append(result)
         if func in LOSSES and isinstance(result, torch.Tensor):
             self._context.losses.append(MarkedLoss(result, explicit=False))

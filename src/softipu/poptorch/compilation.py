@@ -8,6 +8,7 @@ from torch import nn
 
 from softipu.capture import capture
 from softipu.capture._torch_private import FakeTensor
+from softipu.capture.listed_ops import unlisted_ops
 from softipu.capture.random_ops import seed_random_ops
 from softipu.errors import Error
 from softipu.graph import Role, Step
@@ -17,6 +18,7 @@ from softipu.passes import run_passes
 from softipu.poptorch.block_scope import BlockId, recording
 from softipu.poptorch.enums import CommGroupType, OutputMode
 from softipu.poptorch.input_mismatch import FlatCall, unflatten_call
+from softipu.poptorch.log import logger
 from softipu.poptorch.options import Options
 from softipu.poptorch.placement import Placement, check_number_of_ipus, check_pipeline_is_filled, place_blocks
 from softipu.poptorch.structure import flatten, unflatten
@@ -86,8 +88,21 @@ def compile_step(module: nn.Module, call: FlatCall, micro: Sequence[torch.Tensor
 
     with recording():
         captured = capture(module, forward, micro, training=training)
+    warn_about_unlisted_ops(captured)
     step, _ = run_passes(seed_random_ops(captured))
     return step, found[-1]
+
+
+def warn_about_unlisted_ops(step: Step) -> None:
+    """One warning that names the ops that run here but are not on PopTorch's list, and the user's lines that call them."""
+    found = unlisted_ops(step.graph_module)
+    if found:
+        lines = "\n".join(f"  {op.name}  {op.line}: {op.line.code}" if op.line else f"  {op.name}" for op in found)
+        logger.warning(
+            "%d operation%s in this model %s not supported by PopTorch on an IPU (not on its list of supported operations), but run on "
+            "the software IPU:\n%s",
+            *(len(found), "" if len(found) == 1 else "s", "is" if len(found) == 1 else "are", lines),
+        )
 
 
 def place(step: Step, options: Options, shape: BatchShape, *, training: bool) -> Placement:

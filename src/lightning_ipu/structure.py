@@ -147,7 +147,9 @@ def _mapping(form: Form, parts: List[Any]) -> Any:
         return made(**pairs)
     # Without running __init__, whose arguments are not known.
     built = form.kind.__new__(form.kind)
-    built.__dict__.update({name: value for name, value in getattr(form.example, "__dict__", {}).items() if name != "data"})
+    for name, value in getattr(form.example, "__dict__", {}).items():
+        if name != "data":
+            built.__dict__[name] = value
     if isinstance(built, collections.UserDict):
         built.data = {}
     if isinstance(built, collections.defaultdict):

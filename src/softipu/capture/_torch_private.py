@@ -51,6 +51,7 @@ __all__ = [
     "run_below_autograd",
     "trace",
     "version_of",
+    "without_vmap_fallback",
 ]
 
 # Keeps a subclass's __torch_function__ from being called again inside itself. Checked on 2.0.1 and 2.13.
@@ -181,6 +182,18 @@ def raw_op(overload: Any) -> Callable[..., Any]:
 def native_function(name: str) -> Tuple[Any, Any]:
     """PyTorch's own Python bindings of an ATen function: (as a function, as a tensor method), None where there is none."""
     return getattr(torch._C._VariableFunctions, name, None), getattr(torch._C._TensorBase, name, None)
+
+
+@contextmanager
+def without_vmap_fallback() -> Iterator[None]:
+    """torch.func.vmap raises for an op that it has no rule for, instead of calling it row by row. Checked on 2.0.1 and 2.13."""
+    functorch = torch._C._functorch
+    before = functorch._is_vmap_fallback_enabled()
+    functorch._set_vmap_fallback_enabled(False)
+    try:
+        yield
+    finally:
+        functorch._set_vmap_fallback_enabled(before)
 
 
 # Inductor, PyTorch's compiler to C++. Imported when first used: it takes more than a second.

@@ -51,12 +51,21 @@ def is_view(node: Node) -> bool:
 def is_random(node: Node) -> bool:
     """Whether ``node`` draws random numbers from the default generator."""
     op = overload_of(node)
-    if op is None:
+    if op is None or _drops_nothing(node):
         return False
     tags = getattr(torch, "Tag", None)
     if tags is not None and torch.Tag.nondeterministic_seeded in op.tags:
         return True
     return any(str(a.type) in ("Optional[Generator]", "Generator?", "Generator") for a in op._schema.arguments)
+
+
+def _drops_nothing(node: Node) -> bool:
+    """Whether ``node`` is attention without dropout; its op counts as random all the same."""
+    for position, argument in enumerate(overload_of(node)._schema.arguments):
+        if argument.name == "dropout_p":
+            given = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
+            return given == 0
+    return False
 
 
 def _nodes_in(value: Any) -> Iterator[Node]:

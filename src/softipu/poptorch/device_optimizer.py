@@ -1,6 +1,6 @@
 """The optimizer of a training executor: its update graph, its numbers, and its state on the device."""
 
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import torch
 
@@ -68,16 +68,16 @@ class DeviceOptimizer:
     def _variant(self) -> Tuple[bool, bool]:
         return self._gradient_scale != 1.0, self._max_grad_norm != float("inf")
 
-    def build(self, used: Mapping[str, torch.Tensor]) -> Update:
-        """The update graph for the parameters that get a gradient."""
+    def build(self, used: Mapping[str, torch.Tensor], form: Callable[[str], str]) -> Update:
+        """The update graph for the parameters that get a gradient; ``form`` says which form of a rule's graph the engine takes."""
         scaled, clipped = self._variant()
-        self.update = build_update(self.spec, used, form="fused", scaled=scaled, clipped=clipped, dense_gradients=True)
+        self.update = build_update(self.spec, used, form=form(self.spec.rule), scaled=scaled, clipped=clipped, dense_gradients=True)
         return self.update
 
     def program(self) -> UpdateProgram:
         """The update graph as the runtime takes it."""
         assert self.update is not None
-        return UpdateProgram(self.update.graph_module, tuple((entry.role, entry.name) for entry in self.update.inputs))
+        return UpdateProgram(self.update.graph_module, tuple((entry.role, entry.name) for entry in self.update.inputs), self.update.form)
 
     def hyper(self) -> List[float]:
         """Values of the update's hyper inputs, in its order."""

@@ -2,7 +2,23 @@
 
 from softipu.runtime.batch import BatchShape
 from softipu.runtime.device_memory import DeviceMemory, RandomStream
+from softipu.runtime.engine import CannotCompile, Engine, EngineSettings
+from softipu.runtime.engines import make_engine
 from softipu.runtime.outputs import OutputRule, Returned
-from softipu.runtime.program import Program, UpdateProgram
+from softipu.runtime.program import Batched, Program
+from softipu.runtime.update import UpdateProgram
 
-__all__ = ["BatchShape", "DeviceMemory", "OutputRule", "Program", "RandomStream", "Returned", "UpdateProgram"]
+__all__ = [
+    "BatchShape",
+    "Batched",
+    "CannotCompile",
+    "DeviceMemory",
+    "Engine",
+    "EngineSettings",
+    "OutputRule",
+    "Program",
+    "RandomStream",
+    "Returned",
+    "UpdateProgram",
+    "make_engine",
+]

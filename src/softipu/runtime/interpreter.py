@@ -9,8 +9,24 @@ from torch.fx.node import map_arg
 
 from softipu.capture._torch_private import run_below_autograd
 from softipu.runtime.direct_calls import direct_call
+from softipu.runtime.engine import EngineSettings, Function
 
-Function = Callable[..., Sequence[Any]]
+
+class Interpreter:
+    """The engine that starts at once: PyTorch's own kernels, called one after the other."""
+
+    name = "interpreter"
+
+    def __init__(self, settings: EngineSettings = EngineSettings()) -> None:  # noqa: B008 - frozen
+        pass
+
+    def update_form(self, rule: str) -> str:
+        """``fused``: the fewest calls."""
+        return "fused"
+
+    def compile(self, graph_module: GraphModule, examples: Sequence[torch.Tensor], title: str) -> Function:
+        """Any graph, in the time that it takes to write it down as Python."""
+        return compile_graph(graph_module)
 
 
 def compile_graph(graph_module: GraphModule) -> Function:

@@ -1,27 +1,34 @@
 """Runs a Step on the CPU: device iterations, accumulation, replicas, and one update per iteration."""
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence
 
 import torch
-from torch.fx import GraphModule
 
+from softipu.capture._torch_private import raw_op
 from softipu.graph import Role, Step
 from softipu.graph.aliases import node_storage
 from softipu.runtime.batch import BatchShape
 from softipu.runtime.device_memory import DeviceMemory
-from softipu.runtime.interpreter import compile_graph
+from softipu.runtime.engine import Engine
+from softipu.runtime.interpreter import Interpreter
 from softipu.runtime.outputs import Collector, OutputRule
+from softipu.runtime.update import BoundUpdate, UpdateProgram
 
-Engine = Callable[[GraphModule], Callable[..., Any]]
+_add = raw_op(torch.ops.aten._foreach_add_.List)
 
 
 @dataclass(frozen=True)
-class UpdateProgram:
-    """The optimizer's graph and what its inputs are: (role, name), in order; roles parameter, gradient, state and hyper."""
+class Batched:
+    """A step for several micro-batches at once.
 
-    graph_module: GraphModule
-    inputs: Tuple[Tuple[str, str], ...]
+    Attributes:
+        step: inputs and outputs have a first dimension of ``n``, so has the seed; gradients are sums.
+        n: micro-batches, in the order of the rows; those of one weight update (of one call in inference) divide by it.
+    """
+
+    step: Step
+    n: int
 
 
 class Program:
@@ -33,7 +40,11 @@ class Program:
         shape: micro-batches per call.
         rule: which outputs a call returns.
         memory: weights, buffers and optimizer state; written in place.
-        engine: makes a graph callable.
+        engine: makes graphs callable; default the interpreter.
+        batched: runs in the place of ``step``, several micro-batches at once; the step must not write buffers or inputs.
+
+    Raises:
+        CannotCompile: the engine cannot run the step or the update.
     """
 
     def __init__(
@@ -43,27 +54,27 @@ class Program:
         shape: BatchShape,
         rule: OutputRule,
         memory: DeviceMemory,
-        engine: Engine = compile_graph,
+        engine: Optional[Engine] = None,
+        batched: Optional[Batched] = None,
     ) -> None:
         self.step, self.shape, self.rule, self.memory = step, shape, rule, memory
-        self._micro_step = engine(step.graph_module)
-        self._shared = _shared_outputs(step)
+        self.engine = engine if engine is not None else Interpreter()
+        self.n_batched = batched.n if batched is not None else 1
+        self._running = batched.step if batched is not None else step
+        self._is_batched = batched is not None
+        self._heads = [self._head_of(replica) for replica in range(len(memory.buffers))]
+        self._micro_step = self.engine.compile(self._running.graph_module, self._examples(), "micro step")
+        self._shared = _shared_outputs(self._running)
         self._n_outputs = len(self._shared)
-        self._random = step.n_random_ops > 0
+        self._is_random = step.n_random_ops > 0
+        self._loss_scale = torch.ones(())
         self._seed = torch.zeros((), dtype=torch.int64)
-        self._head = [self._head_of(replica) for replica in range(shape.n_replicas)]
         self._gradients = step.named_outputs(Role.GRADIENT)
-        self._engine = engine
         self.set_update(update)
 
     def set_update(self, update: Optional[UpdateProgram]) -> None:
         """Runs ``update`` after each iteration from now on, on the optimizer state that ``memory`` has now."""
-        self._update = self._engine(update.graph_module) if update else None
-        self._update_inputs = update.inputs if update else ()
-        fixed = {"parameter": self.memory.parameters, "state": self.memory.optimizer_state}
-        self._fixed_update_inputs: List[Any] = [fixed.get(role, {}).get(name) for role, name in self._update_inputs]
-        self._gradient_slots = [(i, self._gradients.index(name)) for i, (role, name) in enumerate(self._update_inputs) if role == "gradient"]
-        self._hyper_slots = [i for i, (role, _) in enumerate(self._update_inputs) if role == "hyper"]
+        self._update = BoundUpdate(update, self.memory, self._gradients, self.engine) if update is not None else None
 
     def run(self, inputs: Sequence[torch.Tensor], hyper: Sequence[float] = (), loss_scale: float = 1.0) -> List[torch.Tensor]:
         """One call of the host: every micro-batch, one update per device iteration.
@@ -76,45 +87,86 @@ class Program:
         Returns:
             One tensor per output of the step, as ``rule`` says.
         """
-        shape = self.shape
-        pieces = list(zip(*[shape.cut(t) for t in inputs])) if inputs else [()] * shape.n_slices
-        tail = [torch.full((), loss_scale)] if self.step.training else []
-        if self._random:
-            tail.append(self._seed)
-        collector = Collector(self.rule, shape, self._shared)
-        for iteration in range(shape.n_iterations):
-            accumulated: Optional[List[torch.Tensor]] = None
-            for accumulation in range(shape.n_accumulated):
-                for replica in range(shape.n_replicas):
-                    if self._random:
-                        self._seed.fill_(self.memory.stream.micro_batch_seed(replica))
-                    piece = pieces[shape.slice_index(iteration, accumulation, replica)]
-                    results = self._micro_step(*self._head[replica], *piece, *tail)
-                    collector.add(iteration, accumulation, replica, results[: self._n_outputs])
-                    if self._update is not None:
-                        gradients = results[self._n_outputs :]
-                        if accumulated is None:
-                            accumulated = list(gradients)
-                        else:
-                            torch._foreach_add_(accumulated, list(gradients))
-                self.memory.stream.n_drawn += 1
-            if self._update is not None and accumulated is not None:
-                self._run_update(accumulated, hyper)
+        if self._update is not None:
+            self._update.set_hyper(hyper)
+        tail = self._tail(loss_scale)
+        collector = Collector(self.rule, self.shape, self._shared)
+        if self._is_batched:
+            self._run_batched(inputs, tail, collector)
+        else:
+            self._run_one_by_one(inputs, tail, collector)
         return collector.result()
 
-    def _run_update(self, gradients: List[torch.Tensor], hyper: Sequence[float]) -> None:
-        assert self._update is not None
-        values = list(self._fixed_update_inputs)
-        for position, index in self._gradient_slots:
-            values[position] = gradients[index]
-        for position, value in zip(self._hyper_slots, hyper):
-            values[position] = value
-        self._update(*values)
+    def _run_one_by_one(self, inputs: Sequence[torch.Tensor], tail: List[torch.Tensor], collector: Collector) -> None:
+        shape, n_outputs, micro_step, update = self.shape, self._n_outputs, self._micro_step, self._update
+        stream, heads = self.memory.stream, self._heads
+        pieces = list(zip(*[shape.cut(t) for t in inputs])) if inputs else [()] * shape.n_slices
+        for iteration in range(shape.n_iterations):
+            gradients: List[torch.Tensor] = []
+            for accumulation in range(shape.n_accumulated):
+                for replica in range(shape.n_replicas):
+                    if self._is_random:
+                        self._seed.fill_(stream.seed_of(0, replica))
+                    piece = pieces[shape.slice_index(iteration, accumulation, replica)]
+                    results = micro_step(*heads[replica % len(heads)], *piece, *tail)
+                    collector.add(iteration, accumulation, replica, results)
+                    if update is not None:
+                        gradients = _accumulated(gradients, results[n_outputs:])
+                stream.n_drawn += 1
+            if update is not None:
+                update(gradients)
+
+    def _run_batched(self, inputs: Sequence[torch.Tensor], tail: List[torch.Tensor], collector: Collector) -> None:
+        shape, n, n_outputs, stream = self.shape, self.n_batched, self._n_outputs, self.memory.stream
+        pieces = list(zip(*[_cut_batched(t, shape.n_slices, n) for t in inputs]))
+        micro_batches = list(shape.order())
+        per_update = shape.n_accumulated * shape.n_replicas
+        gradients: List[torch.Tensor] = []
+        for call, start in enumerate(range(0, shape.n_micro_batches, n)):
+            end = start + n
+            group = micro_batches[start:end]
+            if self._is_random:
+                tail[-1] = torch.tensor([stream.seed_of(i // shape.n_replicas - start // shape.n_replicas, i % shape.n_replicas) for i in range(start, end)])
+            results = self._micro_step(*self._heads[0], *pieces[call], *tail)
+            collector.add_group(group, results)
+            if self._update is not None:
+                gradients = _accumulated(gradients, results[n_outputs:])
+                if end % per_update == 0:
+                    self._update(gradients)
+                    gradients = []
+            stream.n_drawn += end // shape.n_replicas - start // shape.n_replicas
+
+    def _tail(self, loss_scale: float) -> List[torch.Tensor]:
+        tail = []
+        if self.step.training:
+            self._loss_scale.fill_(loss_scale)
+            tail.append(self._loss_scale)
+        if self._is_random:
+            tail.append(self._seed)
+        return tail
 
     def _head_of(self, replica: int) -> List[torch.Tensor]:
-        buffers = self.memory.buffers_of(replica)
-        by_role: Dict[Role, Dict[str, torch.Tensor]] = {Role.PARAMETER: self.memory.parameters, Role.BUFFER: buffers}
-        return [by_role[v.role][v.name] for v in self.step.inputs if v.role in by_role]
+        held = {Role.PARAMETER: self.memory.parameters, Role.BUFFER: self.memory.buffers[replica]}
+        return [held[v.role][v.name] for v in self._running.inputs if v.role in held]
+
+    def _examples(self) -> List[Any]:
+        placeholders = [n for n in self._running.graph_module.graph.nodes if n.op == "placeholder"]
+        head = self._heads[0]
+        return head + [node.meta["val"] for node in placeholders[len(head) :]]
+
+
+def _accumulated(before: List[torch.Tensor], more: Sequence[torch.Tensor]) -> List[torch.Tensor]:
+    if not before:
+        return list(more)
+    _add(before, list(more))
+    return before
+
+
+def _cut_batched(tensor: torch.Tensor, n_slices: int, n: int) -> Sequence[torch.Tensor]:
+    """Views [n, micro-batch, ...] of a host batch; a 0-d tensor goes whole to every micro-batch."""
+    if tensor.dim() == 0:
+        return [tensor] * (n_slices // n)
+    return tensor.view(n_slices // n, n, tensor.shape[0] // n_slices, *tensor.shape[1:]).unbind(0)
 
 
 def _shared_outputs(step: Step) -> List[bool]:
@@ -127,4 +179,4 @@ def _shared_outputs(step: Step) -> List[bool]:
     return [keys[i] in outside or keys.count(keys[i]) > 1 for i in range(n_outputs)]
 
 
-__all__ = ["Engine", "Program", "UpdateProgram"]
+__all__ = ["Batched", "Program", "UpdateProgram"]

@@ -1,0 +1,1 @@
+"""The compiled engine: graphs through PyTorch's Inductor to C++."""

@@ -3,8 +3,9 @@
     python benchmarks/optimizers.py
 
 For the parameter shapes of an MLP (784-128-10) and of a GPT with four layers of width 128. One thread. The columns are medians
-of processor time in microseconds: the fused graph under the interpreter engine, the same with contiguity checks for gradients in any memory
-order, the elementwise graph, and torch.optim with its defaults, foreach=True and fused=True ("-": not in this torch).
+of processor time, which other programs disturb less than wall time, in microseconds: the fused graph under the interpreter
+engine, the same with contiguity checks for gradients in any memory order, the elementwise graph (which is meant for a
+compiler), and torch.optim with its defaults, foreach=True and fused=True ("-": not in this torch).
 """
 
 import argparse
@@ -47,7 +48,7 @@ OPTIMIZERS: Dict[str, Tuple[type, Dict[str, Any]]] = {
 
 
 def median_us(call: Callable[[], Any], gradients: List[torch.Tensor], n_runs: int) -> float:
-    """Median processor time of ``call``, which other programs disturb less than wall time; every run finds fresh gradients, for a rule may overwrite them."""
+    """Median processor time of ``call``; every run finds fresh gradients, for a rule may overwrite them."""
     fresh = [g.clone() for g in gradients]
     times = []
     for _ in range(n_runs + n_runs // 10):

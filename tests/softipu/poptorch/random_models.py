@@ -99,8 +99,9 @@ UNARY: List[Callable[[torch.Tensor], torch.Tensor]] = [
 OVER_LAST: List[Callable[[torch.Tensor], torch.Tensor]] = [
     lambda x: F.softmax(x, -1), lambda x: F.log_softmax(x, -1), lambda x: torch.cumsum(x, -1), lambda x: x - x.mean(-1, keepdim=True),
     lambda x: x / (x.norm(dim=-1, keepdim=True) + 1.0), lambda x: torch.roll(x, 1, -1), lambda x: x - x.amax(-1, keepdim=True),
-    lambda x: x * x.var(-1, keepdim=True, unbiased=False), lambda x: torch.sort(x, -1)[0], lambda x: x + torch.logsumexp(x, -1, keepdim=True),
-    lambda x: torch.cat(torch.chunk(x, 2, -1)[::-1], -1), lambda x: torch.stack(torch.unbind(x, -1), -1), lambda x: x.unsqueeze(-1).squeeze(-1),
+    lambda x: x * x.var(-1, keepdim=True, unbiased=False), lambda x: torch.sort(x, -1)[0],
+    lambda x: x + torch.logsumexp(x, -1, keepdim=True), lambda x: x.unsqueeze(-1).squeeze(-1),
+    lambda x: torch.cat(torch.chunk(x, 2, -1)[::-1], -1), lambda x: torch.stack(torch.unbind(x, -1), -1),
 ]  # fmt: skip
 
 CHANGES: List[Callable[[torch.Tensor], Any]] = [

@@ -57,16 +57,15 @@ def op_cost(work: Work, tiling: Tiling, calibration: Calibration) -> OpCost:
     ipu, products = tiling.ipu, _products(work, tiling)
     ideal = sum(p.ideal_cycles for p in products)
     cut = sum(p.compute_cycles + p.reduce_cycles for p in products)
-    rearranged = calibration.rearranged_fraction.value * sum(p.moved_bytes for p in products) / ipu.copy_bytes_per_cycle
     vector = vector_cycles(work, tiling)
     compute = Estimate(
         datasheet=ideal,
         formula=cut - ideal + vector,
-        fitted=rearranged + vector * (calibration.vector_slowdown.value - 1),
+        fitted=vector * (calibration.vector_slowdown.value - 1),
     )
     received = sum(p.exchange_cycles for p in products)
     received += work.moved_bytes / tiling.n_tiles / ipu.exchange_bytes_per_tile_per_cycle
-    exchange = Estimate(datasheet=received, fitted=received * (calibration.exchange_slowdown.value - 1))
+    exchange = Estimate(datasheet=received)
     n_supersteps = work.n_supersteps + sum(p.n_supersteps for p in products)
     sync = Estimate(formula=n_supersteps * ipu.sync_cycles, fitted=n_supersteps * calibration.superstep_cycles.value)
     temporary = max((p.temporary_bytes for p in products), default=0.0)

@@ -32,7 +32,6 @@ class Product:
         compute_cycles: of the matrix unit as it is cut, loading of weights and padding included.
         reduce_cycles: of adding partial sums.
         exchange_cycles: of receiving operands and partial sums at the data-sheet rate.
-        moved_bytes: operands and results of the tile, which may need another order within it.
         n_supersteps: rounds of exchange and compute.
         n_tiles: that have work.
         temporary_bytes: of the tile: copies of operands, and partial sums.
@@ -42,7 +41,6 @@ class Product:
     compute_cycles: float
     reduce_cycles: float
     exchange_cycles: float
-    moved_bytes: float
     n_supersteps: int
     n_tiles: int
     temporary_bytes: float
@@ -166,7 +164,6 @@ def _tile_work(
         compute_cycles=n_rounds * compute,
         reduce_cycles=n_rounds * reduce,
         exchange_cycles=n_rounds * exchange,
-        moved_bytes=n_rounds * (in_bytes + out_bytes),
         n_supersteps=n_rounds * (2 if inner_parts > 1 else 1),
         n_tiles=group_parts * row_parts * column_parts * inner_parts,
         temporary_bytes=in_bytes + weight_bytes + out_bytes,

@@ -40,9 +40,9 @@ class StageOps:
         number: position in the plan.
         stage: as planned.
         segments: in order of the forward pass.
-        received: buffers that come from earlier stages.
+        received: buffers that come from earlier stages on other IPUs.
         sent: buffers that later stages read in the forward pass.
-        received_backward: buffers that come from the backward pass of later stages.
+        received_backward: buffers that come from the backward pass of later stages on other IPUs.
         from_host: buffers that the host sends to it.
         parameters: numbers of the weights that it reads.
         owned: those that no earlier stage reads, whose gradient and state live here.
@@ -75,11 +75,14 @@ class _Split:
         self.cuts = self._checkpoint_cuts()
         self.stage_of = [self._stage(op) for op in workload.ops]
         self.made_by: Dict[int, int] = {}  # buffer -> forward op that first writes it
+        self.made_backward: Dict[int, int] = {}  # the same for what only the backward pass makes
         self.readers: Dict[int, List[int]] = {}
         for i, op in enumerate(workload.ops):
             for b in op.writes:
                 if not op.origin.backward:
                     self.made_by.setdefault(b, i)
+                elif b not in self.made_by:
+                    self.made_backward.setdefault(b, i)
             for b in op.reads:
                 self.readers.setdefault(b, []).append(i)
 
@@ -94,6 +97,11 @@ class _Split:
             taken.update(stage.parameters)
             result.append(stage)
         return tuple(result)
+
+    def _elsewhere(self, op: int, number: int) -> bool:
+        """Whether an op belongs to a stage on another IPU than stage ``number``."""
+        stages = self.plan.stages
+        return stages[self.stage_of[op]].ipu != stages[number].ipu
 
     def _first_runs(self) -> Tuple[int, ...]:
         """The run at which each stage begins."""
@@ -146,13 +154,12 @@ class _Split:
         forward_read = dict.fromkeys(b for i in forward for b in workload.ops[i].reads)
         numbers = {p.buffer: n for n, p in enumerate(workload.parameters)}
         parameters = tuple(numbers[b] for b in read if b in numbers)
-        received = tuple(b for b in forward_read if b in made_by and self.stage_of[made_by[b]] < number)
+        received = tuple(b for b in forward_read if b in made_by and self._elsewhere(made_by[b], number))
         mine = dict.fromkeys(b for i in forward for b in workload.ops[i].writes if self.stage_of[made_by[b]] == number)
         sent = tuple(b for b in mine if any(self.stage_of[r] > number and not workload.ops[r].origin.backward for r in self.readers.get(b, ())))
-        made_backward = {b: i for i, op in enumerate(workload.ops) if op.origin.backward for b in op.writes if b not in made_by}
-        received_backward = tuple(
-            b for b in dict.fromkeys(b for i in backward for b in workload.ops[i].reads) if b in made_backward and self.stage_of[made_backward[b]] > number
-        )
+        backward_read = dict.fromkeys(b for i in backward for b in workload.ops[i].reads)
+        made_backward = self.made_backward
+        received_backward = tuple(b for b in backward_read if b in made_backward and self._elsewhere(made_backward[b], number))
         from_host = tuple(b for b in read if workload.buffers[b].role is Role.INPUT)
         return StageOps(
             number, self.plan.stages[number], self._segments(number, forward, backward), received, sent, received_backward, from_host,

@@ -95,6 +95,7 @@ class _Reader:
         self.step = step
         self.numbers: Dict[int, int] = {}
         self.buffers: List[Buffer] = []
+        self.works: Dict[Work, Work] = {}  # layers repeat: equal work is one object, and is priced once
 
     def read(self) -> Workload:
         nodes = list(self.step.graph_module.graph.nodes)
@@ -118,6 +119,7 @@ class _Reader:
 
     def _op(self, node: Node) -> Optional[Op]:
         work = work_of(node)
+        work = self.works.setdefault(work, work)
         made = self._of(node)
         if work.is_free:
             return None

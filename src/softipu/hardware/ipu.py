@@ -15,6 +15,7 @@ class Ipu:
         n_tiles: processors, each with its own memory.
         n_workers_per_tile: threads that take turns, one instruction each; a tile issues one instruction per cycle.
         sram_bytes_per_tile: memory of a tile.
+        stack_bytes_per_tile: stacks of the worker threads and the supervisor.
         clock_hz: cycles per second.
         amp_macs_per_tile_per_cycle_half: multiply-accumulates of half inputs into half partials.
         amp_macs_per_tile_per_cycle_half_float: of half inputs into float partials.
@@ -37,6 +38,7 @@ class Ipu:
     n_tiles: int
     n_workers_per_tile: int
     sram_bytes_per_tile: int
+    stack_bytes_per_tile: int
     clock_hz: float
     amp_macs_per_tile_per_cycle_half: int
     amp_macs_per_tile_per_cycle_half_float: int

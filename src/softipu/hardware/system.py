@@ -21,6 +21,7 @@ class System:
         n_ring_links: links between neighbours of a ring over the IPUs of a rack.
         gateway_bytes_per_second: of one machine to another rack, one direction.
         host_bytes_per_second: of one machine from and to its host, one direction.
+        host_is_remote: whether a network lies between a machine and its host.
         streaming_bytes: memory of a machine outside its chips; 0 where it is the host's.
         streaming_bytes_per_second: of one chip, one direction.
     """
@@ -33,6 +34,7 @@ class System:
     n_ring_links: int
     gateway_bytes_per_second: float
     host_bytes_per_second: float
+    host_is_remote: bool
     streaming_bytes: float
     streaming_bytes_per_second: float
     sources: Mapping[str, str] = sourced_field()

@@ -23,6 +23,7 @@ def _pod(name: str, ipu: Ipu, n_ipus: int, data_sheet: str) -> System:
         n_ring_links=Sourced(2, "graphcore/poplibs lib/poplibs_test/Util.cpp: 2 links up and 2 down the ladder of IPUs"),
         gateway_bytes_per_second=Sourced(25e9, "Bow-2000 data sheet: 2 x 100 Gbit/s GW-Links a machine"),
         host_bytes_per_second=Sourced(12.5e9, "Bow-2000 data sheet: 100 Gbit/s Ethernet to the host a machine"),
+        host_is_remote=Sourced(True, "EPCCed/eidf-docs: all data to the IPUs go through Ethernet"),
         streaming_bytes=Sourced(256e9, "Bow-2000 data sheet: up to 256 GB a machine"),
         streaming_bytes_per_second=Sourced(10e9, "assumed: no primary source; DDR4 of a machine shared by 4 IPUs"),
     )
@@ -40,6 +41,7 @@ def _card(name: str, ipu: Ipu, n_ipus: int, per_card: int, links: int, links_sou
         n_ring_links=Sourced(links, links_source),
         gateway_bytes_per_second=Sourced(25e9, "assumed: no gateway; one host's network would be as fast"),
         host_bytes_per_second=Sourced(32e9, "PCIe Gen4 x16, one direction: Louw and McIntosh-Smith 2021; ByteMLPerf backends/IPU/README.md"),
+        host_is_remote=Sourced(False, "a card on the host's own PCIe"),
         streaming_bytes=Sourced(0.0, "none: the host's memory, over PCIe"),
         streaming_bytes_per_second=Sourced(32e9, "PCIe Gen4 x16, one direction"),
     )

@@ -28,18 +28,16 @@ class Calibration:
 
     Attributes:
         vector_slowdown: time of vector arithmetic over the cycles of its inner loops: operands that lie apart, short loops, copies.
-        exchange_slowdown: time of an exchange over received bytes at 4 B a cycle: fragments, headers, sending tiles that wait.
-        rearranged_fraction: of the operands and results of a product, what is copied into another order within the tile besides.
         superstep_cycles: of every round of compute and exchange, whatever its size: launching vertices, control code, sync.
-        call_seconds: of every call of the host, whatever its size.
+        call_seconds: of every training call of the host, whatever its size.
+        host_sync_seconds: of every wait of a stage for a host at the other end of a network.
         fitted_on: ids of the published runs.
     """
 
     vector_slowdown: Factor
-    exchange_slowdown: Factor
-    rearranged_fraction: Factor
     superstep_cycles: Factor
     call_seconds: Factor
+    host_sync_seconds: Factor
     fitted_on: Tuple[str, ...] = ()
 
     def with_values(self, **values: float) -> "Calibration":

@@ -32,6 +32,7 @@ class DeviceOptimizer:
         self._memory: Optional[DeviceMemory] = None
         self._is_pulled = False
         self.update: Optional[Update] = None
+        self._spec_before: Optional[OptimizerSpec] = None
         self.optimizer: torch.optim.Optimizer = optimizer
         self.take(optimizer)
         if optimizer.state and not isinstance(optimizer, Optimizer):
@@ -71,6 +72,7 @@ class DeviceOptimizer:
     def build(self, used: Mapping[str, torch.Tensor], form: Callable[[str], str]) -> Update:
         """The update graph for the parameters that get a gradient; ``form`` says which form of a rule's graph the engine takes."""
         scaled, clipped = self._variant()
+        self._spec_before = self.update.spec if self.update is not None else None
         self.update = build_update(self.spec, used, form=form(self.spec.rule), scaled=scaled, clipped=clipped, dense_gradients=True)
         return self.update
 
@@ -90,9 +92,9 @@ class DeviceOptimizer:
         return values
 
     def first_state(self, parameters: Mapping[str, torch.Tensor], old: Optional[Mapping[str, torch.Tensor]]) -> Dict[str, torch.Tensor]:
-        """State for the built update: what ``old`` has is kept."""
+        """State for the built update: what ``old`` has is kept, unless it belongs to another kind of optimizer."""
         assert self.update is not None
-        return new_state(self.update, parameters) if not old else carry_state(self.update, old, parameters)
+        return new_state(self.update, parameters) if not old else carry_state(self.update, old, parameters, old_spec=self._spec_before)
 
     # The state as the optimizer object sees it
 

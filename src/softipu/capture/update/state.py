@@ -7,7 +7,6 @@ import torch
 
 from softipu.capture.update.build import Input, Update
 from softipu.capture.update.rule import STEP
-from softipu.capture.update.rules import RULES
 from softipu.capture.update.spec import OptimizerSpec
 
 
@@ -37,11 +36,11 @@ def carry_state(
         update: what the state is for.
         old: state by name.
         parameters: tensors by name, for the layout of new state.
-        old_spec: what ``old`` belongs to. Of another rule nothing is kept: rules use the same names for different values, and
-            Adam's first moment as RMSprop's squared average has no square root. None: the same rule.
+        old_spec: what ``old`` belongs to. Of another class nothing is kept: rules use the same names for different values, and
+            Adam's first moment as RMSprop's squared average has no square root. None: the same class.
     """
     state = new_state(update, parameters)
-    if old_spec is not None and RULES[old_spec.rule] is not RULES[update.spec.rule]:
+    if old_spec is not None and old_spec.rule != update.spec.rule:
         return state
     for entry in _states(update):
         if entry.name in old:

@@ -185,11 +185,10 @@ def test_carried_state_keeps_tensors_and_starts_new_ones():
     assert {name: float(t.sum()) for name, t in new.items()} == {"Accl1___a": 10.0, "Step___a": 1.0, "Accl1___b": 0.0, "Step___b": 0.0}
 
 
-def test_nothing_is_carried_to_another_rule():
+def test_nothing_is_carried_to_another_class():
     w = {"a": torch.ones(2)}
     specs = [read_optimizer(cls([w["a"]], lr=0.1), w) for cls in (torch.optim.Adam, torch.optim.RMSprop, torch.optim.AdamW)]
-    adam, rmsprop, adamw = specs
-    old = new_state(build_update(adam, w), w)
+    old = new_state(build_update(specs[0], w), w)
     old["Accl1___a"].fill_(-5)
-    assert float(carry_state(build_update(rmsprop, w), old, w, old_spec=adam)["Accl1___a"].sum()) == 0.0
-    assert float(carry_state(build_update(adamw, w), old, w, old_spec=adam)["Accl1___a"].sum()) == -10.0, "the same moments"
+    kept = [float(carry_state(build_update(spec, w), old, w, old_spec=specs[0])["Accl1___a"].sum()) for spec in specs]
+    assert kept == [-10.0, 0.0, 0.0]

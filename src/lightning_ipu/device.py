@@ -176,9 +176,23 @@ class Device:
     def generation(self) -> int:
         """Another number after a callback has put another tensor in the place of a parameter or a buffer."""
         if any(registry.get(name) is not tensor for registry, name, tensor in self._places):
+            known = {id(tensor) for _, _, tensor in self._places}
             self._places = _places_of(self._module)
+            self._keep_values([tensor for _, _, tensor in self._places if id(tensor) not in known])
             self._generation += 1
         return self._generation
+
+    def _keep_values(self, new: Sequence[torch.Tensor]) -> None:
+        # Nobody read a weight to put a new tensor in its place, so the other weights on the host may be old. PopTorch copies them by
+        # name, and the new tensors with them.
+        holder = self.holder
+        if holder is None or not holder.trains or not holder.executor.isAttachedToDevice():
+            return
+        values = [(tensor, tensor.detach().clone()) for tensor in new]
+        holder.executor.copyWeightsToHost()
+        with torch.no_grad():
+            for tensor, value in values:
+                tensor.copy_(value)
 
     def _versions(self) -> Tuple[int, ...]:
         return tuple(tensor._version for _, _, tensor in self._places)

@@ -14,7 +14,7 @@ def run(*args, **variables):
     environment = {**os.environ, **variables}
     environment.pop("LIGHTNING_IPU_BACKEND", None)
     command = [sys.executable, "-m", "lightning_ipu.cli", *args]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", env=environment)
+    return subprocess.run(command, capture_output=True, encoding="utf-8", env=environment)
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ def step_options(given: Any, poptorch: Any, cut: Any, *, trains: bool, is_twin: 
     if is_twin and cut.n_replicas > 1:
         # PopTorch knows BatchNorm by its class, which a twin does not have; its statistics are each replica's own anyway.
         options.broadcastBuffers(False)
-    if not options.exists("random_seed"):
+    if not hasattr(options, "random_seed"):
         # randomSeed also seeds torch on the host, whose random numbers are the user's.
         state = torch.random.get_rng_state()
         options.randomSeed(torch.initial_seed() % 2**31)

@@ -6,6 +6,7 @@ it is.
 """
 
 import inspect
+from dataclasses import replace
 from typing import Any, Iterator, List, Optional, Tuple
 
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset
@@ -53,6 +54,9 @@ def host_loader(loader: Any, sizes: Sizes, poptorch: Any, given_options: Any, li
         sizes.n_replicas,
         micro_rows if isinstance(micro_rows, int) else None,
         bool(getattr(loader, "drop_last", False) or getattr(loader.batch_sampler, "drop_last", False)),
+        _rows_of(loader),
+        sizes.is_split,
+        sizes.varies,
     )
     made = _made_again(loader, own, poptorch, given_options, lightning, trains=trains)
     setattr(made, _SIZES, own)
@@ -68,11 +72,10 @@ def sizes_of_loader(loader: Any, default: Sizes) -> Sizes:
 def updates_per_epoch(loader: Any, default: Sizes, n_host_batches: int) -> int:
     """Weight updates in ``n_host_batches`` host batches of ``loader``: D each, fewer in a short one at the end."""
     sizes = sizes_of_loader(loader, default)
-    rows = _rows_of(loader)
     whole = n_host_batches * sizes.n_iterations
-    if rows is None or sizes.update_rows is None or sizes.micro_rows is None:
+    if sizes.n_rows is None or sizes.update_rows is None:
         return whole
-    in_all = rows // sizes.update_rows + int(sizes.trains_on(rows % sizes.update_rows))
+    in_all = sizes.n_rows // sizes.update_rows + int(sizes.cut_of_rest(sizes.n_rows % sizes.update_rows) is not None)
     return min(whole, in_all)
 
 
@@ -83,7 +86,7 @@ def _made_again(loader: DataLoader, sizes: Sizes, poptorch: Any, given_options: 
     for name in ("in_order", "pin_memory_device"):
         if getattr(loader, name, None) and name in inspect.signature(DataLoader.__init__).parameters:
             kept[name] = getattr(loader, name)
-    drop_last = trains and _drops(loader, sizes, lightning)
+    drop_last = trains and _drops(sizes, lightning)
     made_from = ipu_options.loader_options(given_options, sizes)
     if isinstance(loader.dataset, IterableDataset):
         return poptorch.DataLoader(made_from, loader.dataset, batch_size=loader.batch_size, drop_last=drop_last or loader.drop_last, **kept)
@@ -105,21 +108,21 @@ def _inner(batch_sampler: Any, lightning: Lightning) -> Tuple[Any, bool]:
     return batch_sampler, False
 
 
-def _drops(loader: DataLoader, sizes: Sizes, lightning: Lightning) -> bool:
+def _drops(sizes: Sizes, lightning: Lightning) -> bool:
     """Whether the last, incomplete host batch of training is left out altogether; warns with the number of samples that are."""
-    rows = _rows_of(loader)
-    if rows is None or sizes.micro_rows is None or sizes.update_rows is None:
+    if not sizes.is_rest_known or sizes.n_rows is None or sizes.micro_rows is None or sizes.update_rows is None:
         return False
-    rest = rows % (sizes.micro_rows * sizes.n_micro_batches)
-    lost = rest % sizes.update_rows
-    if lost and not sizes.trains_on(lost) and (not sizes.drops_short or lost >= sizes.micro_rows * sizes.n_replicas):
+    rest = sizes.n_rows % (sizes.micro_rows * sizes.n_micro_batches)
+    last = rest % sizes.update_rows
+    lost = sizes.dropped_of(last)
+    if lost:
         lightning.warn(
-            f"{lost} of {rows} samples are dropped in every epoch of training: they are fewer than the {sizes.update_rows} of one weight "
-            f"update (batch_size {sizes.micro_rows} x replicas {sizes.n_replicas} x accumulation {sizes.n_accumulated}), so the last "
-            "update would be incomplete. A data set whose size is divisible loses none; with shuffle=True others are left out in each "
-            "epoch."
+            f"{lost} of {sizes.n_rows} samples are dropped in every epoch of training: they are fewer than the {sizes.update_rows} of one "
+            f"weight update (batch_size {sizes.micro_rows} x replicas {sizes.n_replicas} x accumulation {sizes.n_accumulated}), so the "
+            "last update would be incomplete. A data set whose size is divisible loses none; with shuffle=True others are left out in "
+            "each epoch."
         )
-    return rest == lost and not sizes.trains_on(lost)
+    return rest == last and sizes.cut_of_rest(last) is None
 
 
 def _rows_of(loader: Any) -> Optional[int]:
@@ -150,7 +153,7 @@ def _of_the_user(loader: Any, sizes: Sizes, lightning: Lightning) -> Any:
         )
     combined = loader.combinedBatchSize
     if combined is not None:
-        setattr(loader, _SIZES, Sizes(*of_trainer, combined // sizes.n_micro_batches, False))
+        setattr(loader, _SIZES, replace(sizes, micro_rows=combined // sizes.n_micro_batches))
     return loader
 
 

@@ -18,7 +18,7 @@ class Conditions:
     """What a step is compiled for, whatever the values: structure, shapes, cut, loader, and what the strategy adds."""
 
     form: Form
-    cut: Tuple[int, int, int]
+    cut: Tuple[int, int, int, float]
     shapes: Tuple[Any, ...]
     dataloader_idx: int
     extra: Any
@@ -101,7 +101,7 @@ class CapturedStep:
             return self._no_numbers[n]
         made = no_numbers(n, self._n_slots)
         for j, environment in enumerate(environments):
-            rows = slice(j * cut.n_replicas, (j + 1) * cut.n_replicas)
+            rows = cut.places(j)
             for bank, expressions in zip(made, (whole, floats)):
                 for slot, expression in enumerate(expressions):
                     bank[rows, slot] = expression(environment)

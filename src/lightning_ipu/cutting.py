@@ -1,15 +1,17 @@
 """How a host batch is cut into calls of the device.
 
 A full host batch of B*R*G*D rows is one call. A short one, the rest of a data set, is what compiled programs of fixed shape cannot take as
-it is:
+it is. Its whole updates, or outside training its whole micro-batches, run as always, the latter in a call that is filled up with others
+whose results are left out. What is left then is a short batch on the CPU. It is cut into micro-batches of equal size, so that means over
+them are the mean over the batch:
 
-training      whole updates (B*R*G rows each) run one by one; rows that are fewer than one update are trained on as one short micro-batch
-              where there is one replica and no accumulation, as on the CPU, and dropped otherwise.
-elsewhere     whole micro-batches run in one call that is filled up with others, whose results are left out; the last rows run as one short
-              micro-batch. So no padding takes part in any number.
+training      they are accumulated into one more update, with the weight that the CPU gives them. Where that cannot be (a model split
+              over IPUs needs a fixed number of micro-batches; whole batches and a short one weigh differently) the rows are dropped.
+elsewhere     they run in one more call, filled up. So no padding takes part in any number, and every sample runs once.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import List, Optional
 
 import torch
@@ -25,6 +27,9 @@ class Sizes:
         n_iterations, n_accumulated, n_replicas: D, G (1 outside training) and R.
         micro_rows: B, or None for a loader that does not tell.
         drops_short: the user's loader was to drop incomplete batches.
+        n_rows: samples of one epoch, if the loader can tell.
+        is_split: a replica takes several IPUs, whose pipeline needs as many micro-batches as a whole call has.
+        varies: G is another one in other epochs.
     """
 
     n_iterations: int
@@ -32,6 +37,9 @@ class Sizes:
     n_replicas: int
     micro_rows: Optional[int]
     drops_short: bool = False
+    n_rows: Optional[int] = None
+    is_split: bool = False
+    varies: bool = False
 
     @property
     def n_micro_batches(self) -> int:
@@ -48,9 +56,51 @@ class Sizes:
         """Rows of one weight update, B*R*G."""
         return None if self.micro_rows is None else self.micro_rows * self.n_accumulated * self.n_replicas
 
-    def trains_on(self, rows: int) -> bool:
-        """Whether ``rows`` rows, fewer than one update takes, can be trained on as a batch of their own."""
-        return rows > 0 and self.n_accumulated * self.n_replicas == 1 and not self.drops_short
+    @property
+    def is_rest_known(self) -> bool:
+        """Whether it is known before training which rows of an epoch are too few for an update."""
+        return self.n_rows is not None and not self.varies
+
+    def accumulating(self, n_accumulated: int) -> "Sizes":
+        """The same host batches with another G, which divides D*G: there are more updates in one, or fewer."""
+        return replace(self, n_iterations=self.n_groups // n_accumulated, n_accumulated=n_accumulated)
+
+    def cut_of_rest(self, rows: int) -> Optional[Cut]:
+        """How ``rows`` rows, fewer than one update takes, make an update as on the CPU; None if they are dropped."""
+        if self.micro_rows is None or self.is_split:
+            return None
+        usual = self.micro_rows * self.n_replicas  # the CPU's batch
+        n_whole, short = divmod(rows, usual)
+        if self.drops_short:
+            short = 0
+        if short and n_whole:
+            return None
+        if short:
+            return self._cut_of_short(short)
+        if n_whole:
+            n_micro = n_whole * self.n_replicas
+            return Cut(1, n_whole, self.n_replicas, self.micro_rows, n_micro, share=n_whole / self.n_accumulated)
+        return None
+
+    def dropped_of(self, rows: int) -> int:
+        """How many of ``rows`` rows, fewer than one update takes, are dropped, and not because the user's loader was to drop them."""
+        if self.micro_rows is None or self.cut_of_rest(rows) is not None:
+            return 0
+        return 0 if self.drops_short and rows < self.micro_rows * self.n_replicas else rows
+
+    def _cut_of_short(self, rows: int) -> Optional[Cut]:
+        assert self.micro_rows is not None
+        size = largest_divisor(rows, self.micro_rows)
+        if size == 1 and self.micro_rows > 1 and rows > 1:
+            return None  # single samples have no statistics for BatchNorm
+        n_micro = rows // size
+        n_replicas = math.gcd(n_micro, self.n_replicas)
+        return Cut(1, n_micro // n_replicas, n_replicas, size, n_micro, is_one_group=True, share=1 / self.n_accumulated)
+
+
+def largest_divisor(number: int, limit: int) -> int:
+    """The largest divisor of ``number`` that is at most ``limit``."""
+    return next(n for n in range(min(number, limit), 0, -1) if number % n == 0)
 
 
 @dataclass(frozen=True)
@@ -124,7 +174,7 @@ def one_by_one(piece: Piece, rows: int) -> List[Piece]:
     made = []
     for start in range(0, cut.n_real, per_iteration):
         n_real = min(per_iteration, cut.n_real - start)
-        own = Cut(1, cut.n_accumulated, cut.n_replicas, cut.micro_rows, n_real)
+        own = replace(cut, n_iterations=1, n_real=n_real)
         made.append(
             Piece(own, piece.first_row + start * cut.micro_rows, n_real * cut.micro_rows, piece.first_group + start // cut.n_replicas)
         )
@@ -138,21 +188,30 @@ def _updates(rows: int, micro_rows: int, sizes: Sizes, most_updates: Optional[in
     n_updates = rows // per_update
     pieces = [Piece(one, i * per_update, per_update, i * sizes.n_accumulated) for i in range(min(n_updates, limit))]
     rest = rows - n_updates * per_update
-    if len(pieces) < limit and sizes.trains_on(rest):
-        pieces.append(Piece(Cut(1, 1, 1, rest, 1), rows - rest, rest, n_updates))
+    cut = sizes.cut_of_rest(rest)
+    if len(pieces) < limit and cut is not None:
+        taken = cut.n_micro_batches * (cut.micro_rows or 1)
+        pieces.append(Piece(cut, rows - rest, taken, n_updates * sizes.n_accumulated))
     return pieces
 
 
 def _evaluations(rows: int, micro_rows: int, sizes: Sizes) -> List[Piece]:
+    usual = micro_rows * sizes.n_replicas
+    short = rows % usual  # the CPU's last batch
+    if sizes.drops_short:
+        short -= short % micro_rows
+    # Whole micro-batches need no program of their own.
+    last = 0 if short % micro_rows == 0 else short
     pieces = []
-    n_micro = sizes.n_micro_batches
-    done = 0
-    while rows - done >= micro_rows:
-        n_real = min((rows - done) // micro_rows, n_micro)
+    done, end = 0, rows - rows % usual + short - last
+    while done < end:
+        n_real = min((end - done) // micro_rows, sizes.n_micro_batches)
         cut = Cut(sizes.n_iterations, 1, sizes.n_replicas, micro_rows, n_real)
-        pieces.append(Piece(cut, done, n_real * micro_rows, done // (micro_rows * sizes.n_replicas)))
+        pieces.append(Piece(cut, done, n_real * micro_rows, done // usual))
         done += n_real * micro_rows
-    if rows > done and not sizes.drops_short:
-        rest = rows - done
-        pieces.append(Piece(Cut(1, 1, 1, rest, 1), done, rest, -(-done // (micro_rows * sizes.n_replicas))))
+    if last:
+        size = largest_divisor(last, micro_rows)
+        # A pipeline needs as many micro-batches as a whole call has.
+        n_iterations = max(-(-last // (size * sizes.n_replicas)), sizes.n_iterations if sizes.is_split else 1)
+        pieces.append(Piece(Cut(n_iterations, 1, sizes.n_replicas, size, last // size, is_one_group=True), done, last, done // usual))
     return pieces

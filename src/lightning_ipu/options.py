@@ -9,7 +9,15 @@ from lightning_ipu.cutting import Sizes
 
 
 def sizes_of(
-    training_opts: Any, inference_opts: Any, *, devices: int, ipus: int, accumulate: int, device_iterations: int, lightning: Lightning
+    training_opts: Any,
+    inference_opts: Any,
+    *,
+    devices: int,
+    ipus: int,
+    accumulate: int,
+    device_iterations: int,
+    varies: bool = False,
+    lightning: Lightning,
 ) -> Tuple[Sizes, Sizes]:
     """D, G and R in training and elsewhere.
 
@@ -19,6 +27,7 @@ def sizes_of(
         ipus: IPUs of one replica of the model.
         accumulate: Trainer's accumulate_grad_batches.
         device_iterations: IPUStrategy's.
+        varies: ``accumulate`` is the least common multiple of what a schedule has for different epochs.
         lightning: whose errors to raise.
 
     Raises:
@@ -45,7 +54,11 @@ def sizes_of(
     flag = f"IPUStrategy(device_iterations={device_iterations})"
     in_training = _agreed("training_opts.deviceIterations", training_opts.device_iterations, device_iterations, flag, lightning)
     elsewhere = _agreed("inference_opts.deviceIterations", inference_opts.device_iterations, device_iterations, flag, lightning)
-    return Sizes(in_training or 1, accumulated or 1, replicas, None), Sizes(elsewhere or 1, 1, replicas, None)
+    is_split = devices > replicas
+    return (
+        Sizes(in_training or 1, accumulated or 1, replicas, None, is_split=is_split, varies=varies),
+        Sizes(elsewhere or 1, 1, replicas, None, is_split=is_split),
+    )
 
 
 def _replicas(training_opts: Any, devices: int, ipus: int, lightning: Lightning) -> int:

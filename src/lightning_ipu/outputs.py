@@ -35,6 +35,8 @@ class Cut:
         n_iterations, n_accumulated, n_replicas: D, G and R.
         micro_rows: rows of a micro-batch, or None where the batch does not tell.
         n_real: micro-batches that hold data; the rest of the call only fills it up.
+        is_one_group: all micro-batches together are one group, a batch that was too short for R of the usual size.
+        share: of a whole update's micro-batches, where a last update has fewer: their gradients count as much as on the CPU, 1/G each.
     """
 
     n_iterations: int
@@ -42,6 +44,8 @@ class Cut:
     n_replicas: int
     micro_rows: Optional[int]
     n_real: int
+    is_one_group: bool = False
+    share: float = 1.0
 
     @property
     def n_micro_batches(self) -> int:
@@ -51,11 +55,17 @@ class Cut:
     @property
     def n_groups(self) -> int:
         """Groups with data in them."""
-        return -(-self.n_real // self.n_replicas)
+        return 1 if self.is_one_group else -(-self.n_real // self.n_replicas)
 
     def group(self, index: int) -> slice:
         """The micro-batches of a group that hold data."""
-        return slice(index * self.n_replicas, min((index + 1) * self.n_replicas, self.n_real))
+        places = self.places(index)
+        return slice(places.start, min(places.stop, self.n_real))
+
+    def places(self, index: int) -> slice:
+        """All micro-batches of a group."""
+        size = self.n_micro_batches if self.is_one_group else self.n_replicas
+        return slice(index * size, (index + 1) * size)
 
 
 class Results:

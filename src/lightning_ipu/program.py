@@ -99,6 +99,8 @@ class Program:
         pieces = pieces_of(arguments.rows, sizes, trains=self.trains, most_updates=most_updates)
         self.n_updates = 0
         is_whole = len(pieces) == 1 and sizes.n_micro_batches == 1
+        if self.trains and most_updates is None:
+            self._tell_dropped(arguments.rows, sizes)
         done = []
         while pieces:
             piece, *pieces = pieces
@@ -108,6 +110,19 @@ class Program:
             except Mixed as mixed:
                 pieces = [*self._one_by_one(piece, arguments, mixed), *pieces]
         return self._returned(done, arguments) if done else None
+
+    def _tell_dropped(self, rows: Optional[int], sizes: Sizes) -> None:
+        """Warns once about rows of a rest that no update takes, unless that has been told before training."""
+        if sizes.is_rest_known or rows is None or sizes.update_rows is None:
+            return
+        lost = sizes.dropped_of(rows % sizes.update_rows)
+        if lost and "dropped" not in self._told:
+            self._told.add("dropped")
+            self._strategy.lightning.warn(
+                f"{lost} samples are dropped at the end of this epoch: they are fewer than the {sizes.update_rows} of one weight update "
+                f"(batch_size {sizes.micro_rows} x replicas {sizes.n_replicas} x accumulation {sizes.n_accumulated}). The same is done "
+                "in every epoch."
+            )
 
     def _one_by_one(self, piece: Piece, arguments: Arguments, mixed: "Mixed") -> List[Piece]:
         """The device iterations of a piece as calls of their own, for a step whose Python takes several ways within the piece."""
@@ -176,7 +191,7 @@ class Program:
     ) -> Tuple[CapturedStep, List[Dict[Any, Any]]]:
         conditions = Conditions(
             form=arguments.form,
-            cut=(piece.cut.n_iterations, piece.cut.n_accumulated, piece.cut.n_replicas),
+            cut=(piece.cut.n_iterations, piece.cut.n_accumulated, piece.cut.n_replicas, piece.cut.share),
             shapes=tuple((tuple(tensor.shape), tensor.dtype) for tensor in tensors),
             dataloader_idx=arguments.dataloader_idx,
             extra=self._strategy.conditions(self.step, arguments.batch_idx),
@@ -219,7 +234,7 @@ class Program:
             return self._live, self._fixed
 
         self._refuse_other_shapes(arguments, conditions)
-        call = Call(self.step, arguments.form, arguments.others, len(arguments.leaves), piece.cut.micro_rows)
+        call = Call(self.step, arguments.form, arguments.others, len(arguments.leaves), piece.cut.micro_rows, piece.cut.share)
         captured = self._strategy.capturing.capture(self.step, call, piece.cut, tensors, environment, conditions, grow)
         self.steps.append(captured)
         for text in captured.warnings():

@@ -67,6 +67,7 @@ class Call:
         others: leaves that are no tensors, by place: a LiveLeaf for a number, a Constant, else the value of the first call.
         n_leaves: all leaves.
         micro_rows: samples of a micro-batch, or None.
+        share: what the gradients count, of a whole update's; 1 but for a rest.
     """
 
     step: str
@@ -74,6 +75,7 @@ class Call:
     others: Dict[int, Any]
     n_leaves: int
     micro_rows: Optional[int] = None
+    share: float = 1.0
 
 
 _TENSOR = object()
@@ -211,7 +213,10 @@ class StepModule(nn.Module):
                 "by 0."
             )
         assert self._identity_loss is not None
-        marked = self._identity_loss(loss, reduction="none")
+        share = self._call.share
+        marked = self._identity_loss(loss if share == 1.0 else loss * share, reduction="none")
+        if share != 1.0:
+            marked = loss  # what the host gets
         kinds.mark_same(marked, loss)
         captured.loss = outputs.reference(marked).index
         return {**returned, "loss": marked} if isinstance(returned, dict) else marked

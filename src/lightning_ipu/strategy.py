@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 import torch
 
-from lightning_ipu import backend, batching, counters, hooks, host_pass, model_parallel, optimizer_state, optimizers
+from lightning_ipu import accumulation, backend, batching, counters, hooks, host_pass, model_parallel, optimizer_state, optimizers
 from lightning_ipu import options as ipu_options
 from lightning_ipu._lightning import Lightning
 from lightning_ipu.capturing import Capturing
@@ -58,6 +58,7 @@ class StrategyBody(OneProcess):
         self.device_iterations = device_iterations
         self._training_opts, self._inference_opts = training_opts, inference_opts
         self._accumulate: Optional[int] = None
+        self._schedule: Optional[accumulation.Schedule] = None
         self._random_state_at_end: Optional[List[int]] = None
         self._reset()
 
@@ -121,7 +122,7 @@ class StrategyBody(OneProcess):
         trainer = self.trainer
         self.accelerator.setup_device(self.root_device)
         if trainer.state.fn == "fit" and self._accumulate is None:
-            self._refuse_schedule(trainer)
+            self._schedule = accumulation.schedule_of(trainer, self.lightning)
             self._accumulate = trainer.accumulate_grad_batches
             trainer.accumulate_grad_batches = 1
         self._sizes = None
@@ -154,14 +155,6 @@ class StrategyBody(OneProcess):
         assert self.device is not None
         return Capturing(self, self.device)
 
-    def _refuse_schedule(self, trainer: Any) -> None:
-        scheduler = self.lightning.name("callbacks", "GradientAccumulationScheduler")
-        if any(isinstance(callback, scheduler) and callback.going_to_accumulate_grad_batches() for callback in trainer.callbacks):
-            raise self.lightning.misconfiguration(
-                "GradientAccumulationScheduler: on an IPU the number of accumulated micro-batches is part of the compiled program. Use "
-                "Trainer(accumulate_grad_batches=...), and one fit for each value."
-            )
-
     def model_to_device(self) -> None:
         """Leaves the weights on the host; PopTorch uploads them."""
         self.lightning_module.to(self.root_device)
@@ -180,7 +173,8 @@ class StrategyBody(OneProcess):
                 self.inference_opts,
                 devices=len(self.parallel_devices or [0]),
                 ipus=model_parallel.ipus_of(self.lightning_module),
-                accumulate=self._accumulate or 1,
+                accumulate=self._accumulate or 1 if self._schedule is None else self._schedule.common_multiple,
+                varies=self._schedule is not None,
                 device_iterations=self.device_iterations,
                 lightning=self.lightning,
             )
@@ -226,6 +220,8 @@ class StrategyBody(OneProcess):
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """The step does backward and update, so Lightning's closure is left with the step alone; callbacks may have changed that."""
         self.trainer.fit_loop._skip_backward = True
+        if self._schedule is not None:
+            self._schedule.take_over(self.trainer)
 
     def validation_step(self, *args: Any, **kwargs: Any) -> Any:
         """The module's validation_step for a host batch."""
@@ -256,13 +252,13 @@ class StrategyBody(OneProcess):
         return int(loop.batch_progress.current.ready) - 1 if loop is not None and hasattr(loop, "batch_progress") else 0
 
     def _sizes_of(self, loader_idx: int, *, trains: bool) -> Sizes:
-        default = self.sizes(trains=trains)
+        sizes = self.sizes(trains=trains)
         loop = self.trainer._active_loop
         combined = getattr(loop, "_combined_loader", None)
         loaders = combined.flattened if combined is not None else []
         if len(loaders) == 1 or (not trains and loader_idx < len(loaders) and getattr(combined, "_mode", "") == "sequential"):
-            return batching.sizes_of_loader(loaders[loader_idx], default)
-        return default
+            sizes = batching.sizes_of_loader(loaders[loader_idx], sizes)
+        return sizes if self._schedule is None or not trains else sizes.accumulating(self._schedule.at(self.trainer.current_epoch))
 
     def conditions(self, step: str, batch_idx: int) -> Any:
         """What a captured step depends on beside its arguments."""
@@ -381,7 +377,7 @@ class StrategyBody(OneProcess):
             trainer.fit_loop._skip_backward = False
             if self._accumulate is not None:
                 trainer.accumulate_grad_batches = self._accumulate
-        self._accumulate = None
+        self._accumulate = self._schedule = None
         self._reset()
         if self.cluster_environment is not None:
             self.cluster_environment.teardown()

@@ -22,14 +22,38 @@ def test_evaluation_takes_every_row_once_and_in_order(d, _, r, b, rows):
 
 
 @given(small, small, st.sampled_from([1, 2, 4]), small, st.integers(1, 80))
-def test_training_takes_whole_updates_in_order(d, g, r, b, rows):
+def test_training_takes_whole_updates_in_order_and_a_rest_or_tells(d, g, r, b, rows):
     sizes = Sizes(d, g, r, b)
     rows = min(rows, b * sizes.n_micro_batches)
     pieces = pieces_of(rows, sizes, trains=True)
     rest = rows % sizes.update_rows
-    kept = rows if g * r == 1 else rows - rest
-    assert rows_taken(pieces, rows) == list(range(kept))
-    assert sum(piece.cut.n_iterations for piece in pieces) == rows // sizes.update_rows + int(rest > 0 and g * r == 1)
+    lost = sizes.dropped_of(rest)
+    assert lost in (0, rest)
+    assert rows_taken(pieces, rows) == list(range(rows - lost))
+    assert sum(piece.cut.n_iterations for piece in pieces) == rows // sizes.update_rows + int(rest > lost)
+
+
+@given(small, st.sampled_from([1, 2, 4]), small, st.integers(1, 60))
+def test_a_rest_weighs_as_much_as_its_batches_do_on_the_cpu(g, r, b, rows):
+    sizes = Sizes(1, g, r, b)
+    cut = sizes.cut_of_rest(rows % sizes.update_rows)
+    if cut is not None:
+        n_batches = -(-(rows % sizes.update_rows) // (b * r))
+        assert cut.share == n_batches / g
+        assert cut.n_real == cut.n_micro_batches == cut.n_accumulated * cut.n_replicas
+        assert cut.micro_rows <= b
+        assert cut.n_groups == n_batches
+
+
+def test_a_rest_of_a_split_model_is_dropped():
+    assert Sizes(1, 4, 2, 4, is_split=True).dropped_of(8) == 8
+    assert Sizes(1, 4, 2, 4).dropped_of(8) == 0
+
+
+def test_a_short_batch_of_evaluation_is_one_group():
+    *whole, rest = pieces_of(30, Sizes(1, 1, 4, 4), trains=False)
+    assert (rest.cut.micro_rows, rest.cut.n_real, rest.cut.n_groups, rest.cut.group(0)) == (2, 7, 1, slice(0, 7))
+    assert [piece.n_rows for piece in whole] == [16]
 
 
 @given(small, st.sampled_from([1, 2]), small, st.integers(1, 40))

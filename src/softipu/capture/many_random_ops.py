@@ -4,7 +4,8 @@ from typing import Any, Callable, Dict, List, Tuple
 
 import torch
 
-_LIBRARY = torch.library.Library("softipu", "FRAGMENT")
+from softipu.capture.random_ops import _LIBRARY
+
 _defined: Dict[Any, Any] = {}
 
 

@@ -26,7 +26,7 @@ from softipu.poptorch.saved.archive import InvalidArchive
 from softipu.poptorch.saved.values import CannotSave
 from softipu.poptorch.strategies import PipelinedExecution
 from softipu.poptorch.version import VERSION
-from softipu.runtime import DeviceMemory, Engine, EngineSettings, Program
+from softipu.runtime import DeviceMemory, Engine, EngineSettings, Program, batched
 
 _NOT_COMPILED = "Model has not been compiled or has been destroyed. Call it once, or compile(*inputs), first."
 _DEFAULT_SEED = 42  # of a device that no Options.randomSeed was given
@@ -257,6 +257,7 @@ class PoplarExecutor:
         parameters, buffers = _plain(module.named_parameters()), _plain(module.named_buffers())
         memory = DeviceMemory.upload(parameters, buffers, n_copies, self._seed())
         optimizer = self._optimizer
+        at_once = batched(step, self._shape)
 
         def make(engine: Engine) -> Program:
             update = None
@@ -264,7 +265,7 @@ class PoplarExecutor:
                 optimizer.build({n: memory.parameters[n] for n in step.named_outputs(Role.GRADIENT)}, engine.update_form)
                 memory.optimizer_state = optimizer.first_state(memory.parameters, self._saved_optimizer_state)
                 update = optimizer.program()
-            return Program(step, update, self._shape, rule, memory, engine)
+            return Program(step, update, self._shape, rule, memory, engine, at_once)
 
         self._program = engine_choice.build(self._engine_choice, step, self._shape, self._engine_settings(), make)
         if self._optimizer is not None:

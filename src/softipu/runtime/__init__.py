@@ -1,5 +1,6 @@
 """Runs a Step on the CPU."""
 
+from softipu.runtime.at_once import batched
 from softipu.runtime.batch import BatchShape
 from softipu.runtime.device_memory import DeviceMemory, RandomStream
 from softipu.runtime.engine import CannotCompile, Engine, EngineSettings
@@ -20,5 +21,6 @@ __all__ = [
     "RandomStream",
     "Returned",
     "UpdateProgram",
+    "batched",
     "make_engine",
 ]

@@ -17,6 +17,7 @@ class Role(Enum):
     LOSS_SCALE = "loss_scale"  # gradient that enters the backward pass at the loss
     OUTPUT = "output"  # what the module returned
     GRADIENT = "gradient"  # of the parameter of the same name
+    ANCHOR = "anchor"  # an inner value that somebody wants to see
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Step:
     Attributes:
         graph_module: the graph; every node carries its fake value in ``meta["val"]``.
         inputs: one per placeholder.
-        outputs: one per returned value; gradients come last, each in the layout of its parameter.
+        outputs: one per returned value: the module's, the gradients, each in the layout of its parameter, then anchors.
         mutated: inputs that the graph writes in place.
         training: whether the graph holds a backward pass.
         n_random_ops: ops that draw random numbers.

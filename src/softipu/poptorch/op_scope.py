@@ -2,6 +2,8 @@
 
 from typing import Any, Dict, List
 
+from softipu.capture.name_scopes import newest_node, put_in_scope
+
 _names: List[str] = []
 _attributes: List[Dict[str, Dict[str, Any]]] = []
 
@@ -19,9 +21,11 @@ class NameScope:
 
     def __enter__(self) -> None:
         _names.append(self.name)
+        self._began_after = newest_node()
 
     def __exit__(self, *raised: Any) -> None:
         _names.pop()
+        put_in_scope(self.name, self._began_after)
 
 
 class Attribute:

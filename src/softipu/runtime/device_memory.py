@@ -6,6 +6,7 @@ from typing import Dict, List, Mapping
 import torch
 
 from softipu.graph.seeds import mix
+from softipu.runtime.replica_groups import ReplicaGroups
 
 
 @dataclass
@@ -29,13 +30,15 @@ class RandomStream:
 class DeviceMemory:
     """Tensors on the device. Buffers are one dictionary per replica; replicas may share it when the step writes none.
 
-    All updates are in place, so a tensor's address stays what it was.
+    All updates are in place, so a tensor's address stays what it was. A parameter in ``groups`` is a tensor [n_groups, ...] with
+    one value for each group of replicas.
     """
 
     parameters: Dict[str, torch.Tensor]
     buffers: List[Dict[str, torch.Tensor]]
     stream: RandomStream
     optimizer_state: Dict[str, torch.Tensor] = field(default_factory=dict)
+    groups: Dict[str, ReplicaGroups] = field(default_factory=dict)
 
     @classmethod
     def upload(cls, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor], n_buffer_copies: int, seed: int) -> "DeviceMemory":
@@ -59,12 +62,25 @@ class DeviceMemory:
         """Device to host, buffers from replica 0."""
         with torch.no_grad():
             for name, tensor in parameters.items():
-                tensor.copy_(self.parameters[name])
+                groups = self.groups.get(name)
+                tensor.copy_(self.parameters[name] if groups is None else self.parameters[name][groups.read_order])
             for name, tensor in buffers.items():
                 tensor.copy_(self.buffers[0][name])
 
+    @property
+    def n_copies(self) -> int:
+        """Replicas that differ in what they hold."""
+        return max([len(self.buffers), *[groups.n_replicas for groups in self.groups.values()]])
+
     def buffers_of(self, replica: int) -> Dict[str, torch.Tensor]:
         return self.buffers[replica if len(self.buffers) > 1 else 0]
+
+    def parameters_of(self, replica: int) -> Dict[str, torch.Tensor]:
+        """What a replica takes for its parameters."""
+        if not self.groups:
+            return self.parameters
+        own = {name: self.parameters[name][groups.group_of(replica)] for name, groups in self.groups.items()}
+        return {**self.parameters, **own}
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:

@@ -77,6 +77,10 @@ class Collector:
             return [_joined([s for s in sums if s is not None]) for sums in self._sums]
         return [_joined(kept) for kept in self._kept]
 
+    def result_or_none(self) -> Optional[torch.Tensor]:
+        """The value of a single output; None when its rule kept none."""
+        return self.result()[0] if any(self._kept) or any(v is not None for v in self._sums[0]) else None
+
 
 def _joined(values: List[torch.Tensor]) -> torch.Tensor:
     if len(values) == 1:

@@ -5,17 +5,16 @@ from typing import Any, List, Optional, Sequence
 
 import torch
 
-from softipu.capture._torch_private import raw_op
 from softipu.graph import Role, Step
 from softipu.graph.aliases import node_storage
+from softipu.runtime.accumulation import Accumulation, PlainSum, SumByGroup
+from softipu.runtime.anchors import Observer
 from softipu.runtime.batch import BatchShape
 from softipu.runtime.device_memory import DeviceMemory
 from softipu.runtime.engine import Engine
 from softipu.runtime.interpreter import Interpreter
 from softipu.runtime.outputs import Collector, OutputRule
 from softipu.runtime.update import BoundUpdate, UpdateProgram
-
-_add = raw_op(torch.ops.aten._foreach_add_.List)
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,10 @@ class Program:
         memory: weights, buffers and optimizer state; written in place.
         engine: makes graphs callable; default the interpreter.
         batched: runs in the place of ``step``, several micro-batches at once; the step must not write buffers or inputs.
+        accumulation: adds up gradients; default in their own types, by group for parameters that differ between replicas.
+
+    Attributes:
+        observers: look on while it runs. Only for a program that is not batched.
 
     Raises:
         CannotCompile: the engine cannot run the step or the update.
@@ -56,13 +59,14 @@ class Program:
         memory: DeviceMemory,
         engine: Optional[Engine] = None,
         batched: Optional[Batched] = None,
+        accumulation: Optional[Accumulation] = None,
     ) -> None:
         self.step, self.shape, self.rule, self.memory = step, shape, rule, memory
         self.engine = engine if engine is not None else Interpreter()
         self.n_batched = batched.n if batched is not None else 1
         self._running = batched.step if batched is not None else step
         self._is_batched = batched is not None
-        self._heads = [self._head_of(replica) for replica in range(len(memory.buffers))]
+        self._heads = [self._head_of(replica) for replica in range(memory.n_copies)]
         self._micro_step = self.engine.compile(self._running.graph_module, self._examples(), "micro step")
         self._shared = _shared_outputs(self._running)
         self._n_outputs = len(self._shared)
@@ -70,6 +74,10 @@ class Program:
         self._loss_scale = torch.ones(())
         self._seed = torch.zeros((), dtype=torch.int64)
         self._gradients = step.named_outputs(Role.GRADIENT)
+        self._end_of_gradients = self._n_outputs + len(self._gradients)
+        self._accumulation: Accumulation = accumulation or (SumByGroup(self._gradients, memory.groups) if memory.groups else PlainSum())
+        assert batched is None or isinstance(self._accumulation, PlainSum), "Gradients of several micro-batches come added up."
+        self.observers: List[Observer] = []
         self.set_update(update)
 
     def set_update(self, update: Optional[UpdateProgram]) -> None:
@@ -98,11 +106,13 @@ class Program:
         return collector.result()
 
     def _run_one_by_one(self, inputs: Sequence[torch.Tensor], tail: List[torch.Tensor], collector: Collector) -> None:
-        shape, n_outputs, micro_step, update = self.shape, self._n_outputs, self._micro_step, self._update
-        stream, heads = self.memory.stream, self._heads
+        shape, micro_step, update, observers = self.shape, self._micro_step, self._update, self.observers
+        first, end = self._n_outputs, self._end_of_gradients
+        stream, heads, accumulation_of = self.memory.stream, self._heads, self._accumulation
         pieces = list(zip(*[shape.cut(t) for t in inputs])) if inputs else [()] * shape.n_slices
+        for observer in observers:
+            observer.begins()
         for iteration in range(shape.n_iterations):
-            gradients: List[torch.Tensor] = []
             for accumulation in range(shape.n_accumulated):
                 for replica in range(shape.n_replicas):
                     if self._is_random:
@@ -110,18 +120,25 @@ class Program:
                     piece = pieces[shape.slice_index(iteration, accumulation, replica)]
                     results = micro_step(*heads[replica % len(heads)], *piece, *tail)
                     collector.add(iteration, accumulation, replica, results)
+                    for observer in observers:
+                        observer.micro_batch(iteration, accumulation, replica, results[end:])
                     if update is not None:
-                        gradients = _accumulated(gradients, results[n_outputs:])
+                        accumulation_of.add(replica, results[first:end])
                 stream.n_drawn += 1
             if update is not None:
+                gradients = accumulation_of.total()
+                for observer in observers:
+                    observer.before_update(iteration, gradients)
                 update(gradients)
+                for observer in observers:
+                    observer.after_update(iteration, self.memory)
 
     def _run_batched(self, inputs: Sequence[torch.Tensor], tail: List[torch.Tensor], collector: Collector) -> None:
+        assert not self.observers, "What happens inside a group of micro-batches cannot be observed."
         shape, n, n_outputs, stream = self.shape, self.n_batched, self._n_outputs, self.memory.stream
         pieces = list(zip(*[_cut_batched(t, shape.n_slices, n) for t in inputs]))
         micro_batches = list(shape.order())
         per_update = shape.n_accumulated * shape.n_replicas
-        gradients: List[torch.Tensor] = []
         for call, start in enumerate(range(0, shape.n_micro_batches, n)):
             end = start + n
             group = micro_batches[start:end]
@@ -130,10 +147,9 @@ class Program:
             results = self._micro_step(*self._heads[0], *pieces[call], *tail)
             collector.add_group(group, results)
             if self._update is not None:
-                gradients = _accumulated(gradients, results[n_outputs:])
+                self._accumulation.add(0, results[n_outputs:])
                 if end % per_update == 0:
-                    self._update(gradients)
-                    gradients = []
+                    self._update(self._accumulation.total())
             stream.n_drawn += end // shape.n_replicas - start // shape.n_replicas
 
     def _tail(self, loss_scale: float) -> List[torch.Tensor]:
@@ -146,20 +162,13 @@ class Program:
         return tail
 
     def _head_of(self, replica: int) -> List[torch.Tensor]:
-        held = {Role.PARAMETER: self.memory.parameters, Role.BUFFER: self.memory.buffers[replica]}
+        held = {Role.PARAMETER: self.memory.parameters_of(replica), Role.BUFFER: self.memory.buffers_of(replica)}
         return [held[v.role][v.name] for v in self._running.inputs if v.role in held]
 
     def _examples(self) -> List[Any]:
         placeholders = [n for n in self._running.graph_module.graph.nodes if n.op == "placeholder"]
         head = self._heads[0]
         return head + [node.meta["val"] for node in placeholders[len(head) :]]
-
-
-def _accumulated(before: List[torch.Tensor], more: Sequence[torch.Tensor]) -> List[torch.Tensor]:
-    if not before:
-        return list(more)
-    _add(before, list(more))
-    return before
 
 
 def _cut_batched(tensor: torch.Tensor, n_slices: int, n: int) -> Sequence[torch.Tensor]:

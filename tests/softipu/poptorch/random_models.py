@@ -106,7 +106,7 @@ OVER_LAST: List[Callable[[torch.Tensor], torch.Tensor]] = [
 
 CHANGES: List[Callable[[torch.Tensor], Any]] = [
     lambda y: y.add_(1.0), lambda y: y.mul_(0.5), lambda y: y.relu_(), lambda y: y.clamp_(-1.0, 1.0), lambda y: y[..., :1].zero_(),
-    lambda y: y.copy_(y * y), lambda y: y.neg_(), lambda y: y[..., 0].fill_(0.5),
+    lambda y: y.copy_(y.detach().abs() + y.sum()), lambda y: y.neg_(), lambda y: y[..., 0].fill_(0.5),
 ]  # fmt: skip
 
 
@@ -155,7 +155,7 @@ _FOR_PICTURES = ("convolution", "pool", "transpose")
 _FOR_SEQUENCES = ("recurrent", "attention")
 
 LOSSES: List[Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = [
-    F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.binary_cross_entropy_with_logits,
+    F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.binary_cross_entropy_with_logits,
     lambda y, t: F.kl_div(F.log_softmax(y, -1), F.softmax(t, -1), reduction="sum"),
 ]  # fmt: skip
 

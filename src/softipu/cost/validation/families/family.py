@@ -1,8 +1,8 @@
 """What a family gives: a module without weights, how it is called, and where its layers are."""
 
 import importlib
-from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Mapping, Tuple
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import torch
 from torch import nn
@@ -43,7 +43,7 @@ class Model:
         begins: path of each name that a split may mention, such as "encoder 2".
     """
 
-    module: nn.Module
+    module: Optional[nn.Module]
     inputs: Tuple[torch.Tensor, ...]
     layers: Tuple[str, ...]
     halves: Tuple[str, ...] = ()
@@ -55,8 +55,13 @@ class Model:
 
     def forward(self, tensors: List[torch.Tensor]) -> List[torch.Tensor]:
         """The module as capture calls it."""
+        assert self.module is not None
         result = self.module(*tensors)
         return list(result) if isinstance(result, (tuple, list)) else [result]
+
+    def without_module(self) -> "Model":
+        """The same without module and inputs, which take memory and are not needed after capture."""
+        return replace(self, module=None, inputs=())
 
 
 def families() -> Tuple[str, ...]:
@@ -73,18 +78,28 @@ def build(model: Mapping[str, Any], *, micro_batch: int, training: bool, dtype: 
     Raises:
         Error: an unknown family, or a size that is missing; or transformers is not installed.
     """
-    name = model.get("family")
-    if name not in _FILES:
+    name = str(model.get("family"))
+    known = {_plain(one): one for one in _FILES}
+    if _plain(name) not in known:
         raise Error(f"Unknown model family {name!r}. Known are {', '.join(_FILES)}. Add a file to softipu/cost/validation/families.")
+    name = known[_plain(name)]
     file, function = _FILES[name]
     try:
         make: Callable[..., Model] = getattr(importlib.import_module(f"softipu.cost.validation.families.{file}"), function)
     except ImportError as error:
-        raise Error(f"The family {name!r} is built from transformers, which cannot be imported ({error}). Install it: pip install transformers.") from error
+        raise Error(
+            f"The family {name!r} is built from transformers, which cannot be imported ({error}). Install it: pip install transformers."
+        ) from error
     try:
         with torch.device("meta"):
-            built = make(dict(model), micro_batch, training)
+            built = make({**model, "family": name}, micro_batch, training)
     except KeyError as error:
         raise Error(f"The model {dict(model)} lacks {error}, which the family {name!r} needs. Add it to the file.") from error
+    assert built.module is not None
     built.module.to(dtype).train(training)
-    return Model(**{**vars(built), "inputs": tuple(t.to(dtype) if t.is_floating_point() else t for t in built.inputs)})
+    return replace(built, inputs=tuple(t.to(dtype) if t.is_floating_point() else t for t in built.inputs))
+
+
+def _plain(name: str) -> str:
+    """"GPT-J" and "gptj" are one family."""
+    return name.lower().replace("-", "").replace("_", "").replace(" ", "")

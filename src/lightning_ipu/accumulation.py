@@ -48,7 +48,7 @@ def schedule_of(trainer: Any, lightning: Lightning) -> Optional[Schedule]:
     found: List[Any] = [c for c in trainer.callbacks if isinstance(c, kind) and c.going_to_accumulate_grad_batches()]
     if len(found) > 1:
         raise lightning.misconfiguration(
-            f"Trainer(callbacks=...) has {len(found)} GradientAccumulationScheduler, and each sets the same number. Give one with the whole "
-            "schedule."
+            f"Trainer(callbacks=...) has {len(found)} GradientAccumulationScheduler, and each sets the same number. Give one with the "
+            "whole schedule."
         )
     return Schedule(found[0]) if found else None

@@ -10,7 +10,7 @@ from lightning_ipu.live import evaluated, is_live
 from lightning_ipu.outputs import Cut
 from lightning_ipu.step_module import Captured
 from lightning_ipu.structure import Form
-from lightning_ipu.watch import Read
+from lightning_ipu.watch import Read, Reads
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class CapturedStep:
     def __init__(self, compiled: CompiledStep, record: Captured, conditions: Conditions, others: Dict[int, Any], n_slots: int) -> None:
         self.compiled, self.record, self.conditions = compiled, record, conditions
         self._others, self._n_slots = others, n_slots
+        self._reads = Reads(record.reads)
         self._counted = [write for write in record.writes if is_live(write.value)]
         self._no_numbers: Dict[int, Tuple[torch.Tensor, torch.Tensor]] = {}
 
@@ -73,9 +74,9 @@ class CapturedStep:
 
     def first_change(self, environments: Sequence[Dict[Any, Any]], others: Dict[int, Any]) -> Optional[Changed]:
         """The first condition that does not hold, or None."""
-        for read in self.record.reads:
-            if not read.holds():
-                return _of_read(read)
+        changed = self._reads.first_changed()
+        if changed is not None:
+            return _of_read(changed)
         for guard in self.record.guards:
             answers = [guard.ask(environment) for environment in environments]
             wrong = [answer for answer in answers if answer is not guard.answer and answer != guard.answer]

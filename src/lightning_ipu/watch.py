@@ -71,6 +71,29 @@ class Read:
         return bool(fingerprint_of(value) == self.fingerprint)
 
 
+class Reads:
+    """The reads of one capture, asked before every call whether they still hold."""
+
+    def __init__(self, reads: Sequence[Read]) -> None:
+        # Plain values are the same objects unless somebody has set the attribute again, which is a cheap question.
+        self._plain: List[Tuple[Dict[str, Any], str, Any, Read]] = []
+        self._others: List[Read] = []
+        for read in reads:
+            value = read.owner.__dict__.get(read.name, MISSING)
+            is_plain = (type(value) in PLAIN or (value is MISSING and not hasattr(type(read.owner), read.name))) and read.holds()
+            if is_plain:
+                self._plain.append((read.owner.__dict__, read.name, value, read))
+            else:
+                self._others.append(read)
+
+    def first_changed(self) -> Optional[Read]:
+        """One that does not hold any more, or None."""
+        for attributes, name, value, read in self._plain:
+            if attributes.get(name, MISSING) is not value and not read.holds():
+                return read
+        return next((read for read in self._others if not read.holds()), None)
+
+
 @dataclass(frozen=True)
 class Write:
     """An attribute that the step sets: what it had last, with tensors replaced by references to outputs."""
@@ -379,7 +402,7 @@ def _watched(kind: type) -> Optional[type]:
 def _is_class_value(kind: type, name: str) -> bool:
     for base in kind.__mro__:
         if name in vars(base):
-            return type(vars(base)[name]) in PLAIN
+            return base is not nn.Module and type(vars(base)[name]) in PLAIN
     return False
 
 

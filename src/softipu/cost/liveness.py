@@ -56,7 +56,9 @@ class _Access:
     writes: Tuple[Instance, ...]
 
 
-def live_memory(workload: Workload, stage: StageOps, *, stashed: bool, temporary: Mapping[int, float], parts: Mapping[int, int]) -> Liveness:
+def live_memory(
+    workload: Workload, stage: StageOps, *, stashed: bool, temporary: Mapping[int, float], parts: Mapping[int, int]
+) -> Liveness:
     """The liveness of a stage.
 
     Args:

@@ -12,7 +12,7 @@ from softipu.cost.stages import StageOps
 from softipu.cost.step_time import owned_parameters
 from softipu.cost.tiles import bands, spread
 from softipu.cost.update_work import accumulator_bytes, gradient_bytes, state_bytes
-from softipu.cost.workload import Workload
+from softipu.cost.workload import Parameter, Workload
 from softipu.graph import Role
 from softipu.hardware import System
 from softipu.hardware.calibration import ASSUMED
@@ -122,7 +122,7 @@ def _liveness(workload: Workload, stage: StageOps, priced: StageCycles, plan: Pl
     return live_memory(workload, stage, stashed=stashed, temporary=temporary, parts=parts), temporary
 
 
-def _update_peak(spec: OptimizerSpec, owned: Sequence, states: Sequence[float], plan: Plan, parts: int) -> _Peak:  # type: ignore[type-arg]
+def _update_peak(spec: OptimizerSpec, owned: Sequence[Parameter], states: Sequence[float], plan: Plan, parts: int) -> _Peak:
     """While one tensor of weights is updated: its state, if it comes from outside, and the gradient that is added up."""
     worst = 0.0
     for parameter, state in zip(owned, states):

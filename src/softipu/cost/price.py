@@ -50,8 +50,8 @@ def price(
         raise Error("A training step is priced with its optimizer: give the update graph or its OptimizerSpec.")
     if plan.n_ipus > system.n_ipus:
         raise Error(
-            f"The plan takes {plan.n_ipus_per_replica} IPUs x {plan.replicas} replicas = {plan.n_ipus}, but {system.name} has {system.n_ipus}. "
-            "Use fewer replicas or stages, or a larger system."
+            f"The plan takes {plan.n_ipus_per_replica} IPUs x {plan.replicas} replicas = {plan.n_ipus}, "
+            f"but {system.name} has {system.n_ipus}. Use fewer replicas or stages, or a larger system."
         )
     spec: Optional[OptimizerSpec] = spec_of(optimizer) if optimizer is not None and workload.training else None
     stages = split(workload, plan)

@@ -2,7 +2,7 @@
 
 A product out[rows, columns] = sum over inner and taps is cut in rows, columns and inner; a cut of inner leaves partial sums that are
 added in a second round. The cut with the fewest cycles whose temporary memory stays within its bound is taken, as PopLibs plans; where
-none stays within it, columns are done in several rounds, one after the other.
+none stays within it, or where that is faster, columns are done in several rounds, one after the other.
 
 Formulas and constants follow the estimators of graphcore/poplibs (lib/poplin/PerformanceEstimation.hpp, ConvModel.cpp,
 ExchangeEstimator.hpp), whose tile cycles these are.
@@ -20,7 +20,7 @@ from softipu.ops import Contraction
 _BLOCK_OVERHEAD_CYCLES = 16 + 19
 _VERTEX_CYCLES = 50  # of starting the vertex that walks them
 _WEIGHT_LOAD_BYTES_PER_CYCLE = 8
-_MAX_ROUNDS = 64
+_USUAL_ROUNDS, _MAX_ROUNDS = 8, 64
 
 
 @dataclass(frozen=True)
@@ -62,20 +62,17 @@ def plan_product(contraction: Contraction, ipu: Ipu, *, half_partials: bool, mem
     Returns:
         The best cut within the bound; if none is, the one that needs least memory.
     """
-    smallest = None
+    smallest = best = None
     n_rounds = 1
-    while n_rounds <= _MAX_ROUNDS:
-        best = None
+    while n_rounds <= _MAX_ROUNDS and (best is None or n_rounds <= _USUAL_ROUNDS):
         for candidate in (cut for form in _forms(contraction, ipu) for cut in _cuts(form, ipu, half_partials, n_tiles, n_rounds)):
             if smallest is None or candidate.temporary_bytes < smallest.temporary_bytes:
                 smallest = candidate
             if candidate.temporary_bytes <= memory_bytes and (best is None or candidate.cycles < best.cycles):
                 best = candidate
-        if best is not None:
-            return best
         n_rounds *= 2
     assert smallest is not None
-    return smallest
+    return best or smallest
 
 
 def _forms(c: Contraction, ipu: Ipu) -> Iterator[Contraction]:
@@ -136,7 +133,9 @@ def _tile_work(
     macs = (
         ipu.amp_macs_per_tile_per_cycle_float
         if c.bits == 32
-        else ipu.amp_macs_per_tile_per_cycle_half if half else ipu.amp_macs_per_tile_per_cycle_half_float
+        else ipu.amp_macs_per_tile_per_cycle_half
+        if half
+        else ipu.amp_macs_per_tile_per_cycle_half_float
     )
 
     blocks = groups_tile * c.taps * -(-inner_tile // unit_in) * -(-columns_tile // unit_out)
@@ -152,8 +151,8 @@ def _tile_work(
     weight_bytes = float(groups_tile * c.taps * inner_tile * columns_tile * width)
     out_bytes = float(groups_tile * rows_tile * columns_tile * partial_width)
     rate = ipu.exchange_bytes_per_tile_per_cycle
-    # Two neighbouring tiles that receive the same input share the bus.
-    in_rate = 2 * rate if column_parts % 2 == 0 else rate
+    # Neighbouring tiles differ in columns, so that two of them receive the same input, over one bus at twice the rate.
+    in_rate = 2 * rate
     exchange = in_bytes / in_rate + weight_bytes / rate
     reduce = 0.0
     if inner_parts > 1:

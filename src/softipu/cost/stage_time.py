@@ -78,7 +78,13 @@ def price_stage(workload: Workload, stage: StageOps, plan: Plan, tiling: Tiling,
         for number in stage.owned:
             parameter = workload.parameters[number]
             if parameter.name in with_gradient:
-                work = Work("accumulation", (), ((VectorOp.ADD, float(parameter.elements)),), 16 if parameter.element_bytes == 2 else 32, n_supersteps=1)
+                work = Work(
+                    "accumulation",
+                    (),
+                    ((VectorOp.ADD, float(parameter.elements)),),
+                    16 if parameter.element_bytes == 2 else 32,
+                    n_supersteps=1,
+                )
                 module = parameter.name.rpartition(".")[0]
                 ops.append(PricedOp(-1, module, work.family, BACKWARD, op_cost(work, tiling, calibration), work.flops))
     forward = _sum(o for o in ops if o.direction == FORWARD)

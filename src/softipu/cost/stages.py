@@ -115,7 +115,9 @@ class _Split:
                     f"A stage begins at module {stage.begin!r}, which runs no op. Modules with ops begin with {', '.join(modules[:20])}."
                 )
             if run < found[-1]:
-                raise Error(f"The stage that begins at {stage.begin!r} comes after one that begins later in the forward pass; order the stages.")
+                raise Error(
+                    f"The stage that begins at {stage.begin!r} comes after one that begins later in the forward pass; order the stages."
+                )
             found.append(run)
         return tuple(found)
 
@@ -156,7 +158,9 @@ class _Split:
         parameters = tuple(numbers[b] for b in read if b in numbers)
         received = tuple(b for b in forward_read if b in made_by and self._elsewhere(made_by[b], number))
         mine = dict.fromkeys(b for i in forward for b in workload.ops[i].writes if self.stage_of[made_by[b]] == number)
-        sent = tuple(b for b in mine if any(self.stage_of[r] > number and not workload.ops[r].origin.backward for r in self.readers.get(b, ())))
+        sent = tuple(
+            b for b in mine if any(self.stage_of[r] > number and not workload.ops[r].origin.backward for r in self.readers.get(b, ()))
+        )
         backward_read = dict.fromkeys(b for i in backward for b in workload.ops[i].reads)
         made_backward = self.made_backward
         received_backward = tuple(b for b in backward_read if b in made_backward and self._elsewhere(made_backward[b], number))
@@ -196,7 +200,9 @@ class _Split:
                     recomputed.append(i)
                     needed |= set(ops[i].reads)
         else:
-            redrawn = [i for i in forward if ops[i].work.family == "random" and any(b in needed and buffers[b].redrawn for b in ops[i].writes)]
+            redrawn = [
+                i for i in forward if ops[i].work.family == "random" and any(b in needed and buffers[b].redrawn for b in ops[i].writes)
+            ]
         own = inside if recompute else {b for i in redrawn for b in ops[i].writes}
         kept = tuple(sorted(b for b in needed if b not in own and (b in self.made_by or buffers[b].role is Role.INPUT)))
         return Segment(tuple(forward), tuple(backward), tuple(reversed(recomputed)), tuple(redrawn), kept)

@@ -56,7 +56,7 @@ def price_time(
         working = tuple(t for t in timed if t.ipu == busiest)
     # Host transfers that overlap still bound the rate.
     hidden = max(0.0, host.total * n_micro_batches - total) if plan.n_io_tiles else 0.0
-    by_phase: Dict[Phase, Estimate] = {phase: ZERO for phase in Phase}
+    by_phase: Dict[Phase, Estimate] = dict.fromkeys(Phase, ZERO)
     for stage in working:
         for part in (stage.forward, stage.backward):
             for phase, estimate in part.items():

@@ -49,7 +49,9 @@ def update_work(spec: OptimizerSpec, parameters: Sequence[Parameter]) -> Work:
     vector: Dict[VectorOp, float] = {}
     n_supersteps = 0
     for parameter in parameters:
-        per_element, passes = _one(replace(spec, groups=(replace(group_of(spec, parameter.name), parameters=("w",), positions=(0,)),)), parameter.element_bytes)
+        per_element, passes = _one(
+            replace(spec, groups=(replace(group_of(spec, parameter.name), parameters=("w",), positions=(0,)),)), parameter.element_bytes
+        )
         for kind, times in per_element:
             vector[kind] = vector.get(kind, 0.0) + times * parameter.elements
         n_supersteps += passes
@@ -82,5 +84,3 @@ class _Shapes(Interpreter):
         result = super().run_node(n)
         n.meta["val"] = result
         return result
-
-

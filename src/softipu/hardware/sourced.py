@@ -1,7 +1,7 @@
 """A figure with its source, and values made of them."""
 
 from dataclasses import field, fields
-from typing import Any, Dict, Iterator, NamedTuple, Tuple, Type, TypeVar
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Tuple, TypeVar
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ def sourced_field() -> Any:
     return field(default_factory=dict, compare=False, repr=False)
 
 
-def from_figures(cls: Type[T], **figures: Any) -> T:
+def from_figures(cls: Callable[..., T], **figures: Any) -> T:
     """``cls`` filled from ``Sourced`` figures and plain values; the sources go to its field ``sources``."""
     values = {name: given.value if isinstance(given, Sourced) else given for name, given in figures.items()}
     sources: Dict[str, str] = {name: given.source for name, given in figures.items() if isinstance(given, Sourced)}

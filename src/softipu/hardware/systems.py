@@ -40,7 +40,9 @@ def _card(name: str, ipu: Ipu, n_ipus: int, per_card: int, links: int, links_sou
         n_ipus_per_rack=Sourced(n_ipus, "cards of one host are joined by IPU-Links"),
         n_ring_links=Sourced(links, links_source),
         gateway_bytes_per_second=Sourced(25e9, "assumed: no gateway; one host's network would be as fast"),
-        host_bytes_per_second=Sourced(32e9, "PCIe Gen4 x16, one direction: Louw and McIntosh-Smith 2021; ByteMLPerf backends/IPU/README.md"),
+        host_bytes_per_second=Sourced(
+            32e9, "PCIe Gen4 x16, one direction: Louw and McIntosh-Smith 2021; ByteMLPerf backends/IPU/README.md"
+        ),
         host_is_remote=Sourced(False, "a card on the host's own PCIe"),
         streaming_bytes=Sourced(0.0, "none: the host's memory, over PCIe"),
         streaming_bytes_per_second=Sourced(32e9, "PCIe Gen4 x16, one direction"),
@@ -52,7 +54,9 @@ _C2 = "Jia et al. 2019: a C2 card holds 2 IPUs"
 
 _ALL = (
     _card("c2", GC2, 2, 2, 4, "Jia et al. 2019: 64 GB/s between the two IPUs of a C2 card", _C2),
-    _card("c2-x8", GC2, 16, 2, 2, "graphcore/poplibs lib/poplibs_test/Util.cpp: 2 links up and 2 down the ladder", _C2 + ", 8 cards a server"),
+    _card(
+        "c2-x8", GC2, 16, 2, 2, "graphcore/poplibs lib/poplibs_test/Util.cpp: 2 links up and 2 down the ladder", _C2 + ", 8 cards a server"
+    ),
     _card("c600", C600, 1, 1, 4, "bytedance/ByteMLPerf backends/IPU/README.md: 4 links, 64 GB/s each way", _C600),
     *(
         _card(f"c600-x{n}", C600, n, 1, 4, "bytedance/ByteMLPerf backends/IPU/README.md: 4 links, 64 GB/s each way", _C600)

@@ -7,7 +7,6 @@ turns, so it is also the tile's cycles for that many elements when all six have 
 from dataclasses import dataclass
 from typing import Dict, Tuple
 
-
 _CYCLES = "graphcore/poplibs popopsCycleEstimators.cpp and .hpp"
 _ASSUMED = "assumed: no published figure"
 

@@ -58,9 +58,7 @@ def convolution_backward(node: Node) -> Work:
     out_positions = gradient.shape[0] * _count(gradient.shape[2:])
     contractions: List[Contraction] = []
     if mask[0]:
-        contractions.append(
-            Contraction(groups, forward.rows, forward.columns, forward.inner, forward.taps, out_positions, forward.bits)
-        )
+        contractions.append(Contraction(groups, forward.rows, forward.columns, forward.inner, forward.taps, out_positions, forward.bits))
     if mask[1]:
         contractions.append(
             Contraction(groups, forward.inner * forward.taps, forward.rows, forward.columns, 1, forward.inner, forward.bits)

@@ -17,7 +17,11 @@ def copied(node: Node, *, moved: float) -> Work:
     return Work(_FAMILY, (), ((V.COPY, float(out.numel())),), bits_of(out), read, written, moved, n_supersteps=1)
 
 
-@work_rule("clone", "contiguous", "_to_copy", "copy_", "copy", "to", "type_as", "lift_fresh_copy", "expand_copy", "view_copy", "_to_dense")
+@work_rule(
+    *"""
+    clone contiguous _to_copy copy_ copy to type_as lift_fresh_copy expand_copy view_copy _to_dense
+    """.split()
+)
 def copy(node: Node) -> Work:
     """A cast or a copy; one that changes the order of elements moves them between tiles. A cast to the same type is nothing."""
     source, out = tensor(node.args[0]), result(node)
@@ -30,21 +34,33 @@ def copy(node: Node) -> Work:
     return copied(node, moved=n_bytes(out) if reordered else 0.0)
 
 
-@work_rule("cat", "stack", "repeat", "tile", "hstack", "vstack", "column_stack", "block_diag")
+@work_rule(
+    *"""
+    cat stack repeat tile hstack vstack column_stack block_diag
+    """.split()
+)
 def join(node: Node) -> Work:
     """A new tensor of others: as concatenation is a view for a compiler that places tensors, only copies move."""
     repeated = node.target._schema.name in ("aten::repeat", "aten::tile")  # type: ignore[union-attr]
     return copied(node, moved=n_bytes(result(node)) if repeated else 0.0)
 
 
-@work_rule("constant_pad_nd", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d", "pad", "flip", "roll", "rot90")
+@work_rule(
+    *"""
+    constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d pad flip roll rot90
+    """.split()
+)
 def moved(node: Node) -> Work:
     """Every element in another place."""
     return copied(node, moved=n_bytes(result(node)))
 
 
-@work_rule("select_backward", "slice_backward", "diagonal_backward", "unfold_backward", "as_strided_scatter", "slice_scatter", "select_scatter",
-           "reflection_pad1d_backward", "reflection_pad2d_backward", "replication_pad1d_backward", "replication_pad2d_backward")  # fmt: skip
+@work_rule(
+    *"""
+    select_backward slice_backward diagonal_backward unfold_backward as_strided_scatter slice_scatter select_scatter
+    reflection_pad1d_backward reflection_pad2d_backward replication_pad1d_backward replication_pad2d_backward
+    """.split()
+)
 def view_backward(node: Node) -> Work:
     """Zeros with the gradient in a part of them."""
     return copied(node, moved=0.0)

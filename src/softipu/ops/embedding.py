@@ -37,7 +37,7 @@ def embedding_bag(node: Node) -> Work:
     return Work(_FAMILY, (), ((V.ADD, rows),), bits_of(table), moved, n_bytes(result(node)), moved, n_supersteps=3)
 
 
-@work_rule("_embedding_bag_dense_backward")
+@work_rule("_embedding_bag_dense_backward", "_embedding_bag_backward")
 def embedding_bag_backward(node: Node) -> Work:
     """As for rows that are not summed."""
     gradient, indices, table = tensor(node.args[0]), tensor(node.args[1]), result(node)

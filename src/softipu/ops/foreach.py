@@ -11,19 +11,29 @@ from softipu.ops.work import Work
 
 _FAMILY = "foreach"
 
-KINDS: Dict[str, Tuple[V, ...]] = {
-    "add": (V.ADD,), "sub": (V.ADD,), "mul": (V.ADD,), "div": (V.DIVIDE,), "neg": (V.SCALE,), "sqrt": (V.SQRT,), "reciprocal": (V.INVERSE,),
-    "lerp": (V.ADD, V.ADD), "addcmul": (V.ADD, V.ADD), "addcdiv": (V.ADD, V.DIVIDE), "maximum": (V.COMPARE,), "minimum": (V.COMPARE,),
-    "abs": (V.SCALE,), "exp": (V.EXP,), "log": (V.LOG,), "sign": (V.SCALE,), "zero": (V.COPY,), "copy": (V.COPY,), "norm": (V.SCALE, V.REDUCE),
-    "pow": (V.POWER,), "clamp_max": (V.COMPARE,), "clamp_min": (V.COMPARE,),
-}  # fmt: skip
+_BY_KIND: Dict[Tuple[V, ...], str] = {
+    (V.ADD,): "add sub mul",
+    (V.DIVIDE,): "div",
+    (V.SCALE,): "neg abs sign",
+    (V.SQRT,): "sqrt",
+    (V.INVERSE,): "reciprocal",
+    (V.ADD, V.ADD): "lerp addcmul",
+    (V.ADD, V.DIVIDE): "addcdiv",
+    (V.COMPARE,): "maximum minimum clamp_max clamp_min",
+    (V.EXP,): "exp",
+    (V.LOG,): "log",
+    (V.COPY,): "zero copy",
+    (V.POWER,): "pow",
+    (V.SCALE, V.REDUCE): "norm",
+}
+KINDS: Dict[str, Tuple[V, ...]] = {name: kinds for kinds, names in _BY_KIND.items() for name in names.split()}
 # gradient + decay, two moments (4), root, quotient, step
 _ADAM = (V.ADD, V.ADD, V.ADD, V.ADD, V.ADD, V.SQRT, V.DIVIDE, V.ADD)
 _SGD = (V.ADD, V.ADD, V.ADD)
 
 
 def _on_lists(node: Node, kinds: Tuple[V, ...]) -> Work:
-    first = [t for t in tensors_in(node.args[0])]
+    first = list(tensors_in(node.args[0]))
     elements = float(sum(t.numel() for t in first))
     bits = max((bits_of(t) for t in first), default=32)
     read, written = traffic(node)

@@ -19,10 +19,11 @@ def gather(node: Node) -> Work:
 
 
 @work_rule(
-    "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put", "index_add", "index_add_", "scatter", "scatter_", "scatter_add",
-    "scatter_add_", "scatter_reduce", "scatter_reduce_", "index_copy", "index_copy_", "index_fill", "index_fill_", "masked_scatter",
-    "masked_scatter_", "put", "put_",
-)  # fmt: skip
+    *"""
+    index_put index_put_ _index_put_impl_ _unsafe_index_put index_add index_add_ scatter scatter_ scatter_add scatter_add_
+    scatter_reduce scatter_reduce_ index_copy index_copy_ index_fill index_fill_ masked_scatter masked_scatter_ put put_
+    """.split()
+)
 def scatter(node: Node) -> Work:
     """The result is a copy of the first argument; what is put in travels and is added."""
     out = result(node)
@@ -35,7 +36,11 @@ def scatter(node: Node) -> Work:
     return Work(_FAMILY, (), vector, bits_of(out), read, written, n_bytes(put), n_supersteps=3)
 
 
-@work_rule("_unsafe_index", "embedding_renorm_", "one_hot", "bincount", "nonzero_static", "bucketize", "searchsorted")
+@work_rule(
+    *"""
+    _unsafe_index embedding_renorm_ one_hot bincount nonzero_static bucketize searchsorted
+    """.split()
+)
 def table(node: Node) -> Work:
     """A look-up for each result."""
     return gather(node)

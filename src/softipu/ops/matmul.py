@@ -65,3 +65,18 @@ def linear(node: Node) -> Work:
     rows = out.numel() // max(1, columns)
     bias = len(node.args) > 2 and node.args[2] is not None
     return product(node, (Contraction(1, rows, inner, columns, 1, rows, bits_of(a)),), float(out.numel()) if bias else 0.0, a)
+
+
+@work_rule("_trilinear")
+def trilinear(node: Node) -> Work:
+    """Products of three tensors summed over some dimensions: as many multiply-accumulates as their common shape has elements.
+
+    Counted as x1[rows, I] @ w[I, J] for each of the results, then a product with x2 and a sum over J.
+    """
+    x1, weight, out = tensor(node.args[0]), tensor(node.args[1]), result(node)
+    assert x1 is not None and weight is not None
+    inner, columns = weight.shape[-2], weight.shape[-1]
+    groups = max(1, weight.numel() // max(1, inner * columns))
+    rows = max(1, out.numel() // groups)
+    added = float(groups * rows * columns)
+    return product(node, (Contraction(groups, rows, inner, columns, 1, rows, bits_of(x1)),), added, x1)

@@ -21,9 +21,11 @@ def _on_elements(node: Node, position: int, kinds: Tuple[V, ...], n_supersteps: 
 
 
 @work_rule(
-    "native_layer_norm", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update",
-    "_fused_rms_norm",
-)  # fmt: skip
+    *"""
+    native_layer_norm native_group_norm native_batch_norm cudnn_batch_norm _native_batch_norm_legit _batch_norm_with_update
+    _fused_rms_norm
+    """.split()
+)
 def norm(node: Node) -> Work:
     """Training: mean and mean square (two reductions), then (x - mean) * scale + shift."""
     return _on_elements(node, 0, (V.REDUCE, V.SCALE, V.REDUCE, V.ADD, V.ADD), 4)

@@ -22,8 +22,11 @@ def _window(node: Node) -> int:
     return n
 
 
-@work_rule("max_pool1d", "max_pool2d", "max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-           "mkldnn_max_pool2d")  # fmt: skip
+@work_rule(
+    *"""
+    max_pool1d max_pool2d max_pool2d_with_indices max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d mkldnn_max_pool2d
+    """.split()
+)
 def pool(node: Node) -> Work:
     """Every result reads its window."""
     out = result(node)

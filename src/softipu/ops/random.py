@@ -11,10 +11,12 @@ _FAMILY = "random"
 
 
 @work_rule(
-    "softipu::seeded", "bernoulli", "bernoulli_", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "uniform_",
-    "uniform", "normal_", "normal", "random_", "exponential_", "exponential", "native_dropout", "multinomial", "rrelu_with_noise",
-    "rrelu_with_noise_", "rrelu_with_noise_functional", "poisson", "log_normal_", "geometric_", "cauchy_",
-)  # fmt: skip
+    *"""
+    softipu::seeded bernoulli bernoulli_ rand randn randint randperm rand_like randn_like randint_like uniform_ uniform normal_
+    normal random_ exponential_ exponential native_dropout multinomial rrelu_with_noise rrelu_with_noise_
+    rrelu_with_noise_functional poisson log_normal_ geometric_ cauchy_
+    """.split()
+)
 def draw(node: Node) -> Work:
     """One number per element of the result."""
     out = result(node)

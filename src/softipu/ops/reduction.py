@@ -3,7 +3,7 @@
 from torch.fx import Node
 
 from softipu.ops.registry import work_rule
-from softipu.ops.tensors import bits_of, inputs_of, tensor, traffic
+from softipu.ops.tensors import bits_of, inputs_of, results_of, tensor, traffic
 from softipu.ops.work import VectorOp as V
 from softipu.ops.work import Work
 
@@ -19,7 +19,11 @@ def reduced(node: Node, *before: V, family: str = _FAMILY) -> Work:
     return Work(family, (), vector, bits_of(source) if source is not None else 32, read, written, n_supersteps=2)
 
 
-@work_rule("sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod", "aminmax", "nansum", "count_nonzero")
+@work_rule(
+    *"""
+    sum mean amax amin max min argmax argmin any all prod aminmax nansum count_nonzero
+    """.split()
+)
 def reduce(node: Node) -> Work:
     """One pass; two tensors (max of two) are an op on each element."""
     if len(node.all_input_nodes) == 2:
@@ -48,7 +52,11 @@ def logsumexp(node: Node) -> Work:
     return reduced(node, V.REDUCE, V.EXP)
 
 
-@work_rule("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "cumsum_", "cumprod_", "_weight_norm_interface_backward")
+@work_rule(
+    *"""
+    cumsum cumprod logcumsumexp cummax cummin cumsum_ cumprod_ _weight_norm_interface_backward
+    """.split()
+)
 def scan(node: Node) -> Work:
     """Running sums: within tiles, across, and the carry added."""
     work = reduced(node, V.ADD)
@@ -63,3 +71,13 @@ def distances(node: Node) -> Work:
     pairs = float(x.numel() * (y.shape[-2] if y is not None and y.dim() > 1 else x.shape[0]))
     read, written = traffic(node)
     return Work(_FAMILY, (), ((V.ADD, pairs), (V.SCALE, pairs), (V.REDUCE, pairs)), bits_of(x), read, written, n_supersteps=2)
+
+
+@work_rule("_cdist_backward", "_pdist_backward")
+def distances_backward(node: Node) -> Work:
+    """The difference of every pair again, scaled by its gradient, summed over the other side."""
+    gradient, out = tensor(node.args[0]), results_of(node)[0]
+    assert gradient is not None
+    pairs = float(gradient.numel() * out.shape[-1])
+    read, written = traffic(node)
+    return Work(_FAMILY, (), ((V.ADD, pairs), (V.ADD, pairs), (V.REDUCE, pairs)), bits_of(out), read, written, n_supersteps=3)

@@ -9,6 +9,7 @@ from torch.fx import Node
 from softipu.errors import UnknownOpError
 from softipu.graph.device_value import is_emulated
 from softipu.graph.effects import overload_of
+from softipu.graph.python_calls import python_call_of
 from softipu.ops.tensors import inputs_of
 from softipu.ops.work import Work
 
@@ -20,7 +21,7 @@ FAMILIES: Tuple[str, ...] = (
     "normalisation", "pooling", "random", "recurrent", "reduction", "resampling", "softmax", "sorting", "views",
 )  # fmt: skip
 NOTHING = Work("views")
-_SEEDED = "softipu::seeded_"
+_SEEDED = ("softipu::seeded_", "softipu::many_seeded_")
 
 
 def work_rule(*names: str) -> Callable[[Rule], Rule]:
@@ -51,6 +52,11 @@ def work_of(node: Node) -> Work:
     if node.op != "call_function" or node.target is operator.getitem or is_emulated(node):
         return NOTHING
     _load()
+    call = python_call_of(node)
+    if call is not None:
+        from softipu.ops.python_calls import python_call_work  # which asks for the work of inner graphs here
+
+        return python_call_work(node, call)
     name = schema_name(node)
     rule = _RULES.get(name)
     if rule is None:
@@ -68,7 +74,7 @@ def schema_name(node: Node) -> str:
     op: Any = overload_of(node)
     if op is None:
         inner = node.args[0] if node.args and hasattr(node.args[0], "_schema") else None  # call_seeded(op, seed, number, ...)
-        return str(inner._schema.name) if inner is not None else str(getattr(node.target, "__name__", node.target))  # type: ignore[union-attr]
+        return str(inner._schema.name) if inner is not None else str(getattr(node.target, "__name__", node.target))
     name = str(op._schema.name)
     if name.startswith(_SEEDED):
         return "softipu::seeded"

@@ -12,7 +12,11 @@ from softipu.ops.work import Work
 _FAMILY = "sorting"
 
 
-@work_rule("sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode", "unique_dim", "_unique2", "msort")
+@work_rule(
+    *"""
+    sort argsort topk kthvalue median nanmedian mode unique_dim _unique2 msort
+    """.split()
+)
 def sort(node: Node) -> Work:
     """Every round compares all elements with a partner that may be on another tile."""
     x = tensor(node.args[0])

@@ -91,7 +91,9 @@ def fit(given: Sequence[Case], start: Calibration) -> Calibration:
     return replace(fitted, fitted_on=tuple(case.run.id for case in given))
 
 
-def _minimise(residuals: Callable[[Sequence[float]], torch.Tensor], clip: Callable[[Sequence[float]], List[float]], at: List[float]) -> List[float]:
+def _minimise(
+    residuals: Callable[[Sequence[float]], torch.Tensor], clip: Callable[[Sequence[float]], List[float]], at: List[float]
+) -> List[float]:
     now = residuals(at)
     damping = 1e-2
     for _ in range(_N_STEPS):

@@ -59,6 +59,7 @@ class Workloads:
 def capture_run(run: PublishedRun) -> Captured:
     """Builds the model of a run without weights, and captures its step."""
     model = build(run.model, micro_batch=int(run.run["micro_batch"]), training=run.training, dtype=precision(run))
+    assert model.module is not None
     step, _ = run_passes(seed_random_ops(capture(model.module, model.forward, model.inputs, training=run.training)), _PASSES)
     return Captured(model.without_module(), read_step(step))
 
@@ -70,7 +71,9 @@ def price_run(run: PublishedRun, captured: Captured, calibration: Calibration = 
     return price(workload, spec, plan_of(run, captured.model), find_system(run.run["system"]), calibration)
 
 
-def validate(runs: Iterable[PublishedRun], workloads: Optional[Workloads] = None, calibration: Calibration = CALIBRATION) -> Tuple[ValidationRow, ...]:
+def validate(
+    runs: Iterable[PublishedRun], workloads: Optional[Workloads] = None, calibration: Calibration = CALIBRATION
+) -> Tuple[ValidationRow, ...]:
     """One row for each run. A run that cannot be priced has a row with the error's message, and the others go on."""
     workloads = workloads or Workloads()
     rows: List[ValidationRow] = []

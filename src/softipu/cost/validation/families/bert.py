@@ -36,7 +36,7 @@ class FusedSelfAttention(nn.Module):
 class Layer(nn.Module):
     """One encoder layer: the parts of transformers' around a fused attention."""
 
-    def __init__(self, layer: nn.Module, config: BertConfig) -> None:
+    def __init__(self, layer: Any, config: BertConfig) -> None:
         super().__init__()
         self.attention, self.attention_output = FusedSelfAttention(config), layer.attention.output
         self.intermediate, self.output = layer.intermediate, layer.output
@@ -49,7 +49,7 @@ class Layer(nn.Module):
 class Encoder(nn.Module):
     """Embeddings and layers."""
 
-    def __init__(self, bert: nn.Module, config: BertConfig) -> None:
+    def __init__(self, bert: Any, config: BertConfig) -> None:
         super().__init__()
         self.embeddings = bert.embeddings
         self.layer = nn.ModuleList(Layer(layer, config) for layer in bert.encoder.layer)

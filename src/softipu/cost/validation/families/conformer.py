@@ -17,7 +17,9 @@ from softipu.cost.validation.families.family import Model
 
 
 def _feed_forward(hidden: int, inner: int) -> nn.Sequential:
-    return nn.Sequential(nn.LayerNorm(hidden), nn.Linear(hidden, inner), nn.SiLU(), nn.Dropout(0.1), nn.Linear(inner, hidden), nn.Dropout(0.1))
+    return nn.Sequential(
+        nn.LayerNorm(hidden), nn.Linear(hidden, inner), nn.SiLU(), nn.Dropout(0.1), nn.Linear(inner, hidden), nn.Dropout(0.1)
+    )
 
 
 class Attention(nn.Module):

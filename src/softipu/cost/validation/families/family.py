@@ -101,5 +101,5 @@ def build(model: Mapping[str, Any], *, micro_batch: int, training: bool, dtype: 
 
 
 def _plain(name: str) -> str:
-    """"GPT-J" and "gptj" are one family."""
+    """ "GPT-J" and "gptj" are one family."""
     return name.lower().replace("-", "").replace("_", "").replace(" ", "")

@@ -11,7 +11,7 @@ from softipu.cost.validation.families.family import Model
 
 
 class LanguageModel(nn.Module):
-    """Next-token loss; in inference the scores of every token."""
+    """Next-token loss; in inference the scores of the last token."""
 
     def __init__(self, config: GPT2Config) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class LanguageModel(nn.Module):
     def forward(self, tokens_BS: torch.Tensor, *labels: torch.Tensor) -> Any:
         mask_BS = torch.ones_like(tokens_BS)
         hidden_BSH = self.transformer(input_ids=tokens_BS, attention_mask=mask_BS, use_cache=False)[0]
-        scores_BSV = self.head(hidden_BSH)
+        scores_BSV = self.head(hidden_BSH if labels else hidden_BSH[:, -1:])
         return F.cross_entropy(scores_BSV.flatten(0, 1), labels[0].flatten()) if labels else scores_BSV
 
 

@@ -36,6 +36,9 @@ class Folded(nn.Module):
 class Classifier(nn.Module):
     """Cross-entropy of the class; in inference the scores."""
 
+    scale_C11: torch.Tensor
+    mean_C11: torch.Tensor
+
     def __init__(self, config: ResNetConfig, *, fold: bool) -> None:
         super().__init__()
         whole = ResNetForImageClassification(config)

@@ -1,7 +1,8 @@
 """The cheapest Python callable for an op: PyTorch's own binding where it means the same, else the C++ op itself."""
 
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
+import torch
 from torch.fx import Node
 
 from softipu.capture._torch_private import native_function, raw_op
@@ -27,12 +28,22 @@ _METHODS = frozenset(
 )
 
 
-def direct_call(node: Node) -> Callable[..., Any]:
-    """What to call for ``node``."""
+def view_or_copy(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """A view, or a copy where the tensor lies in memory otherwise than the capture took it to do (as some backward kernels leave it)."""
+    try:
+        return tensor.view(shape)
+    except RuntimeError:
+        return tensor.reshape(shape)
+
+
+def direct_call(node: Node, *, is_written: bool = True) -> Callable[..., Any]:
+    """What to call for ``node``; ``is_written``: whether some op writes into the memory of its result."""
     op = overload_of(node)
     if op is None:
         return node.target  # type: ignore[return-value]
     name = str(op)
+    if name == "aten.view.default" and not is_written:
+        return view_or_copy
     base = op._schema.name.split("::")[-1]
     function, method = native_function(base)
     if name in _FUNCTIONS and function is not None:

@@ -8,6 +8,8 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from softipu.capture._torch_private import run_below_autograd
+from softipu.graph.aliases import node_storage
+from softipu.graph.effects import written_arguments
 from softipu.runtime.direct_calls import direct_call
 from softipu.runtime.engine import EngineSettings, Function
 
@@ -49,6 +51,7 @@ def generate(graph_module: GraphModule) -> Tuple[str, Dict[str, Any]]:
     scope: Dict[str, Any] = {}
     names: Dict[Node, str] = {}
     last_use = _last_uses(graph_module)
+    written = {node_storage(target) for node in graph_module.graph.nodes for target in written_arguments(node)}
     lines: List[str] = []
     parameters: List[str] = []
 
@@ -73,7 +76,7 @@ def generate(graph_module: GraphModule) -> Tuple[str, Dict[str, Any]]:
             names[node] = name
         elif node.op == "call_function":
             names[node] = f"v{index}"
-            lines.append(f"{names[node]} = {_call(node, text, scope)}")
+            lines.append(f"{names[node]} = {_call(node, text, scope, is_written=node_storage(node) in written)}")
         elif node.op == "call_method":
             names[node] = f"v{index}"
             rest = ", ".join([text(a) for a in node.args[1:]] + [f"{k}={text(v)}" for k, v in node.kwargs.items()])
@@ -89,10 +92,10 @@ def generate(graph_module: GraphModule) -> Tuple[str, Dict[str, Any]]:
     return f"def step({', '.join(parameters)}):\n    {body}\n", scope
 
 
-def _call(node: Node, text: Callable[[Any], str], scope: Dict[str, Any]) -> str:
+def _call(node: Node, text: Callable[[Any], str], scope: Dict[str, Any], *, is_written: bool) -> str:
     if node.target is operator.getitem:
         return f"{text(node.args[0])}[{text(node.args[1])}]"
-    function = direct_call(node)
+    function = direct_call(node, is_written=is_written)
     name = f"f{len(scope)}"
     for known, value in scope.items():
         if value is function:

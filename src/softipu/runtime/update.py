@@ -1,7 +1,7 @@
 """The optimizer's graph, bound to the memory that it updates."""
 
 from dataclasses import dataclass
-from typing import Any, List, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 from torch.fx import GraphModule
@@ -26,6 +26,9 @@ class UpdateProgram:
 class BoundUpdate:
     """One weight update per call, in place.
 
+    The kernels of an update go through memory in order, so a gradient has to lie there as its parameter does. Some kernels leave
+    it otherwise than the capture took it to be; which ones is seen in the first call, for it is the same in every call.
+
     Args:
         program: the graph.
         memory: parameters and optimizer state, as they are now; both stay where they are.
@@ -46,6 +49,8 @@ class BoundUpdate:
         for i in self._hyper:
             self._values[i] = torch.zeros((), dtype=torch.float64) if is_tensor else 0.0
         self._numbers: Sequence[float] = ()
+        self._owners = [memory.parameters[name] for name in gradients]
+        self._misplaced: Optional[List[int]] = None  # not known before the first call
 
     def set_hyper(self, numbers: Sequence[float]) -> None:
         """The numbers of the calls that follow, one for each hyper input."""
@@ -61,6 +66,12 @@ class BoundUpdate:
 
     def __call__(self, gradients: Sequence[torch.Tensor]) -> None:
         values = self._values
+        if self._misplaced is None:
+            self._misplaced = [i for i, (g, p) in enumerate(zip(gradients, self._owners)) if g.stride() != p.stride()]
+        if self._misplaced:
+            gradients = list(gradients)
+            for index in self._misplaced:
+                gradients[index] = torch.empty_like(self._owners[index], dtype=gradients[index].dtype).copy_(gradients[index])
         for i, index in self._gradients:
             values[i] = gradients[index]
         self._function(*values)

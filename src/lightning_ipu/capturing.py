@@ -1,5 +1,6 @@
 """Captures and compiles one step: makes the StepModule and PopTorch's executor, and starts again when the capture asks for it."""
 
+import functools
 from typing import Any, Callable, Dict, FrozenSet, List, Tuple
 
 import torch
@@ -83,8 +84,10 @@ class Capturing:
         is_twin = trains and any(other.trains and not other.is_twin for other in self._device.alive)
         metrics = [metric for _, metric in metrics_of(module)]
 
+        weight_in_step = functools.partial(strategy.precision_plugin.weight_in_step, trains=trains)
+
         def watch(needs: Needs) -> Watch:
-            return Watch(module, strategy.trainer, needs, live, fixed, self._internal, metrics)
+            return Watch(module, strategy.trainer, needs, live, fixed, self._internal, metrics, weight_in_step)
 
         made = StepModule(
             module,

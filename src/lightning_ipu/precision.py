@@ -2,7 +2,8 @@
 
 32-true   weights, inputs and compute in float32.
 16-true   weights and inputs in half.
-16-mixed  weights in float32; floating inputs in half, which makes the compute half: PopTorch takes half activations with float32 weights.
+16-mixed  weights in float32; floating inputs in half, and a step gets half of every weight that it uses, made on the device: so the compute
+          is half also where no input is floating, as behind an embedding, and the optimizer adds to float32.
 """
 
 import contextlib
@@ -51,6 +52,14 @@ class PrecisionBody:
         return mapped(
             lambda leaf: leaf.half() if isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float32, torch.float64) else leaf, data
         )
+
+    def weight_in_step(self, weight: torch.Tensor, *, trains: bool) -> torch.Tensor:
+        """What a step gets for a weight: itself, or for 16-mixed half of it.
+
+        In the parts of a training step that have no gradients it is itself, since these may change weights in place.
+        """
+        is_cast = self.precision == "16-mixed" and weight.dtype == torch.float32 and (torch.is_grad_enabled() or not trains)
+        return weight.half() if is_cast else weight
 
     def convert_output(self, data: Any) -> Any:
         """As it is."""

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Seq
 
 import torch
 from torch import nn
+from torch.nn.utils.parametrize import ParametrizationList
 
 from lightning_ipu.live import Needs, Place, is_live, live, user_place
 
@@ -150,6 +151,8 @@ class Watch:
         live: keys of attributes that are known to change: numbers under them become live.
         fixed: keys of live numbers that something in the step cannot take as such: they are read as plain values and guarded.
         internal: names on the module that Lightning and PyTorch keep for themselves.
+        skipped: metrics, whose Python runs on the host.
+        weight_in_step: what the step gets for a parameter that it reads as an attribute.
     """
 
     def __init__(
@@ -161,6 +164,7 @@ class Watch:
         fixed: FrozenSet[Any],
         internal: Set[str],
         skipped: Sequence[nn.Module],
+        weight_in_step: Callable[[torch.Tensor], torch.Tensor],
     ) -> None:
         self.module, self.trainer, self.needs = module, trainer, needs
         self._live, self.fixed, self._internal = live, fixed, internal
@@ -172,6 +176,9 @@ class Watch:
         self._objects = [part for part in module.modules() if id(part) not in outside and not isinstance(part, torch.jit.ScriptModule)]
         self.last_live: FrozenSet[Any] = frozenset()
         self.live_sources: Dict[Any, Callable[[], Any]] = {}
+        self._weight_in_step = weight_in_step
+        # Both tensors are kept, so that no other one gets the same id.
+        self._weights: Dict[int, Tuple[torch.Tensor, torch.Tensor]] = {}
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -198,6 +205,8 @@ class Watch:
         """What the step gets for an attribute of ``owner`` whose value is ``value``."""
         if owner is self.trainer:
             return self._read_trainer(name, value)
+        if name == "_flat_weights":
+            return [self._weight(weight) if isinstance(weight, torch.Tensor) else weight for weight in value]
         if (name in self._internal and name != "training") or name in _WEIGHT_LISTS:
             return value
         place = (id(owner), name)
@@ -216,13 +225,24 @@ class Watch:
         return value
 
     def read_missing(self, owner: Any, name: str) -> Any:
-        """What the step gets for an attribute that the object itself does not have: what the step has set, or AttributeError."""
+        """What the step gets for an attribute that the object itself does not have: a parameter, or what the step has set."""
+        parameter = owner.__dict__.get("_parameters", {}).get(name)
+        if parameter is not None:
+            return parameter if _makes_a_weight(owner, name) else self._weight(parameter)
         place = (id(owner), name)
         if place in self._set:
             return self._set[place][2]
         if not any(name in owner.__dict__.get(registry, ()) for registry in _REGISTRIES):
             self.reads.setdefault(place, Read(owner, name, self._label(owner, name), fingerprint_of(MISSING), user_place()))
         raise AttributeError(f"'{type(owner).__name__}' object has no attribute '{name}'")
+
+    def _weight(self, parameter: torch.Tensor) -> torch.Tensor:
+        if id(parameter) not in self._weights:
+            used = self._weight_in_step(parameter)
+            if used is parameter:
+                return parameter
+            self._weights[id(parameter)] = (parameter, used)
+        return self._weights[id(parameter)][1]
 
     def _read_trainer(self, name: str, value: Any) -> Any:
         if name in ("global_step", "current_epoch"):
@@ -324,6 +344,14 @@ class Watch:
     def _label(self, owner: Any, name: str) -> str:
         prefix = self._names.get(id(owner), "")
         return f"self.{prefix}.{name}" if prefix else f"self.{name}"
+
+
+def _makes_a_weight(owner: nn.Module, name: str) -> bool:
+    """Whether a parameter is there to compute a weight from, as those of spectral and weight normalisation are."""
+    if isinstance(owner, ParametrizationList):
+        return True
+    hooked = [getattr(hook, "name", None) for hook in owner._forward_pre_hooks.values()]
+    return any(isinstance(weight, str) and name.startswith(f"{weight}_") for weight in hooked)
 
 
 class StateOnModule(Exception):

@@ -137,5 +137,3 @@ def test_an_optimizer_step_of_the_module_that_calls_the_closure():
 
     want, got = on_both(run, Way(replicas=2))
     assert_same(got, want)
-
-

@@ -4,9 +4,21 @@ from typing import Any, Optional
 
 import torch
 
+from lightning_ipu._lightning import Lightning
+
 
 class OneProcess:
     """Ranks and collective operations of a strategy with one process."""
+
+    @staticmethod
+    def refuse_other_processes(environment: Any, lightning: Lightning) -> None:
+        """Raises MisconfigurationException if a launcher has started several processes: each would train alone, and write as the first."""
+        n_processes = environment.world_size() if environment is not None else 1
+        if n_processes > 1:
+            raise lightning.misconfiguration(
+                f"{type(environment).__name__} says that this is one of {n_processes} processes, but a Trainer with accelerator='ipu' "
+                "drives all its IPUs from one. Start the script once, with devices=N."
+            )
 
     @property
     def global_rank(self) -> int:

@@ -91,6 +91,25 @@ def _agreed(option: str, in_options: int, in_flags: Optional[int], flag: str, li
     return in_options
 
 
+def check(options: Any, poptorch: Any, lightning: Lightning) -> None:
+    """Says what of the user's options cannot be as it is; None are none.
+
+    Raises:
+        MisconfigurationException: replicas that share their input.
+    """
+    if options is None:
+        return
+    if options.input_group_size != 1:
+        raise lightning.misconfiguration(
+            f"inputReplicaGrouping({options.input_group_size}, ...): Lightning counts every replica's batch as other samples. Leave it out."
+        )
+    if not options.defaultOutputMode() and options.output_mode != poptorch.OutputMode.All:
+        lightning.warn(
+            f"outputMode({poptorch.OutputMode(options.output_mode).name}) is not used: hooks and loggers get the results of all "
+            "micro-batches, so compiled steps have outputMode(All)."
+        )
+
+
 def loader_options(given: Any, sizes: Sizes) -> Any:
     """Options for a DataLoader of host batches."""
     options = given.clone()

@@ -93,17 +93,19 @@ class StrategyBody(OneProcess):
 
     @property
     def training_opts(self) -> Any:
-        """Options of training, the user's or new ones."""
-        if self._training_opts is None:
-            self._training_opts = self.poptorch.Options()
-        return self._training_opts
+        """Options of training: the user's, with what the Trainer's flags say once a run has begun. A copy each time."""
+        return self._completed(trains=True)
 
     @property
     def inference_opts(self) -> Any:
-        """Options of validation, test and prediction, the user's or new ones."""
-        if self._inference_opts is None:
-            self._inference_opts = self.poptorch.Options()
-        return self._inference_opts
+        """Options of validation, test and prediction: the user's, with what the Trainer's flags say once a run has begun. A copy each
+        time."""
+        return self._completed(trains=False)
+
+    def _completed(self, *, trains: bool) -> Any:
+        own = self._training_opts if trains else self._inference_opts
+        given = own.clone() if own is not None else self.poptorch.Options()
+        return ipu_options.loader_options(given, self.sizes(trains=trains)) if self.device is not None else given
 
     @property
     def root_device(self) -> torch.device:
@@ -120,6 +122,7 @@ class StrategyBody(OneProcess):
     def setup_environment(self) -> None:
         """Takes gradient accumulation over from the Trainer: from here on one host batch is whole updates."""
         trainer = self.trainer
+        self.refuse_other_processes(self.cluster_environment, self.lightning)
         self.accelerator.setup_device(self.root_device)
         if trainer.state.fn == "fit" and self._accumulate is None:
             self._schedule = accumulation.schedule_of(trainer, self.lightning)
@@ -141,6 +144,8 @@ class StrategyBody(OneProcess):
         self.model = self.precision_plugin.convert_module(self.model)
         self.model_to_device()
         self.device = Device(self.poptorch, module)
+        for options in (self._training_opts, self._inference_opts):
+            ipu_options.check(options, self.poptorch, self.lightning)
         self.capturing = self.make_capturing()
         self._programs = {}
         if trainer.state.fn == "fit":
@@ -169,8 +174,8 @@ class StrategyBody(OneProcess):
         """D, G and R."""
         if self._sizes is None:
             self._sizes = ipu_options.sizes_of(
-                self.training_opts,
-                self.inference_opts,
+                self._training_opts if self._training_opts is not None else self.poptorch.Options(),
+                self._inference_opts if self._inference_opts is not None else self.poptorch.Options(),
                 devices=len(self.parallel_devices or [0]),
                 ipus=model_parallel.ipus_of(self.lightning_module),
                 accumulate=self._accumulate or 1 if self._schedule is None else self._schedule.common_multiple,

@@ -1,10 +1,12 @@
 """Options from the Trainer's flags and the user's own."""
 
+import lightning.pytorch as pl
 import pytest
 import torch
+from torch.utils.data import TensorDataset
 
+from lightning_ipu import IPUStrategy, poptorch
 from lightning_ipu import options as ipu_options
-from lightning_ipu import poptorch
 from lightning_ipu._lightning import Lightning
 from lightning_ipu.outputs import Cut
 
@@ -77,3 +79,44 @@ def test_the_users_seed_stays():
     torch.manual_seed(123)
     made = ipu_options.step_options(poptorch.Options().randomSeed(5), poptorch, Cut(1, 1, 1, 1, 1), trains=False, is_twin=False)
     assert made.random_seed == 5
+
+
+def test_replicas_that_share_input_are_refused():
+    options = poptorch.Options().replicationFactor(4).inputReplicaGrouping(2, poptorch.CommGroupType.Consecutive)
+    with pytest.raises(Exception, match="every replica's batch as other samples"):
+        ipu_options.check(options, poptorch, LIGHTNING)
+
+
+def test_another_output_mode_is_warned_about():
+    with pytest.warns(UserWarning, match=r"outputMode\(Final\) is not used"):
+        ipu_options.check(poptorch.Options().outputMode(poptorch.OutputMode.Final), poptorch, LIGHTNING)
+
+
+def test_hooks_see_the_options_of_the_run():
+    class Net(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.lin = torch.nn.Linear(2, 1)
+
+        def train_dataloader(self):
+            return poptorch.DataLoader(self.trainer.strategy.training_opts, TensorDataset(torch.randn(24, 2)), batch_size=2)
+
+        def training_step(self, batch, batch_idx):
+            return self.lin(batch[0]).pow(2).mean()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+    strategy = IPUStrategy(device_iterations=3)
+    trainer = pl.Trainer(accelerator="ipu", devices=2, strategy=strategy, accumulate_grad_batches=2, max_epochs=1, **quiet)
+    trainer.fit(Net())
+    assert trainer.num_training_batches == 1
+    assert trainer.global_step == 3
+
+
+def test_one_of_several_processes_is_refused(monkeypatch):
+    environment = LIGHTNING.name("plugins.environments", "LightningEnvironment")()
+    monkeypatch.setattr(type(environment), "world_size", lambda self: 4)
+    with pytest.raises(Exception, match="LightningEnvironment says that this is one of 4 processes"):
+        IPUStrategy.refuse_other_processes(environment, LIGHTNING)

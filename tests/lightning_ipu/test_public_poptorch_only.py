@@ -31,7 +31,7 @@ EXECUTOR = set(
 )
 OPTIONS = set(
     "Training Precision Distributed TensorLocations clone deviceIterations replicationFactor outputMode randomSeed random_seed "
-    "device_iterations replication_factor output_mode broadcastBuffers relaxOptimizerAttributesChecks defaultOutputMode toDict".split()
+    "device_iterations replication_factor output_mode input_group_size broadcastBuffers relaxOptimizerAttributesChecks defaultOutputMode toDict".split()
 )
 TRAINING = {"gradientAccumulation", "gradient_accumulation", "accumulationAndReplicationReductionType"}
 LOADER = {"options", "combinedBatchSize", "terminate", "_lightning_ipu_sizes"}  # the last is what the plug-in itself puts there

@@ -7,13 +7,13 @@ import os
 import sys
 import types
 
+import lightning.pytorch as pl
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-import lightning.pytorch as pl
 import lightning_ipu
 from lightning_ipu import backend, poptorch
 
@@ -27,14 +27,17 @@ MODULE = set(
 )
 EXECUTOR = set(
     "compile destroy isCompiled isAttachedToDevice attachToDevice detachFromDevice copyWeightsToHost copyWeightsToHostIfNeeded "
-    "copyWeightsToDevice setOptimizer load_state_dict model options rng_state getPerfCounters getLatency getComputeLatency cycleCount save".split()
+    "copyWeightsToDevice setOptimizer load_state_dict model options rng_state getPerfCounters getLatency getComputeLatency "
+    "cycleCount save".split()
 )
 OPTIONS = set(
     "Training Precision Distributed TensorLocations clone deviceIterations replicationFactor outputMode randomSeed random_seed "
-    "device_iterations replication_factor output_mode input_group_size broadcastBuffers relaxOptimizerAttributesChecks defaultOutputMode toDict".split()
+    "device_iterations replication_factor output_mode input_group_size broadcastBuffers relaxOptimizerAttributesChecks "
+    "defaultOutputMode toDict".split()
 )
 TRAINING = {"gradientAccumulation", "gradient_accumulation", "accumulationAndReplicationReductionType"}
-LOADER = {"options", "combinedBatchSize", "terminate", "_lightning_ipu_sizes"}  # the last is what the plug-in itself puts there
+# The last is what the plug-in itself puts there.
+LOADER = {"options", "combinedBatchSize", "terminate", "_lightning_ipu_sizes"}
 OPTIMIZER = set(
     "state_dict load_state_dict get_state_dict set_state_dict has_state loss_scaling accum_type velocity_accum_type max_grad_norm "
     "first_order_momentum_accum_type second_order_momentum_accum_type use_combined_accum bias_correction max_weight_norm use_tf_variant "

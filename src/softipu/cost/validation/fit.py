@@ -17,12 +17,21 @@ from softipu.cost.validation.layout import optimizer_of, plan_of
 from softipu.cost.validation.published import PublishedRun
 from softipu.cost.validation.runs import Captured, Workloads
 from softipu.hardware import Calibration, System, find_system
-from softipu.hardware.calibration.factors import factor_names
+from softipu.hardware.calibration.factors import Factor, factor_names
 from softipu.report.plan import Plan
 
 _HUBER = 0.1
 _N_STEPS = 12
 _STEP_FRACTION = 0.02  # of a factor, for its derivative
+_N_DIGITS = 3  # that a fit on so few runs is worth
+
+START = Calibration(
+    vector_slowdown=Factor(1.5, 1.0, 8.0),
+    superstep_cycles=Factor(1000.0, 0.0, 5000.0),
+    call_seconds=Factor(0.005, 0.0, 0.03),
+    host_sync_seconds=Factor(0.0002, 0.0, 0.001),
+)
+"""Where a fit begins, and the ranges that it keeps."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +78,8 @@ def cases(runs: Sequence[PublishedRun], workloads: Workloads) -> List[Case]:
     return found
 
 
-def fit(given: Sequence[Case], start: Calibration) -> Calibration:
-    """The calibration that fits ``given`` best, from ``start``; the ranges of the factors are kept."""
+def fit(given: Sequence[Case], start: Calibration = START) -> Calibration:
+    """The calibration that fits ``given`` best, rounded to three digits; the ranges of ``start`` are kept."""
     names = factor_names()
     ranges = [getattr(start, name) for name in names]
     units = [max(abs(r.value), (r.high - r.low) / 100) for r in ranges]
@@ -87,7 +96,8 @@ def fit(given: Sequence[Case], start: Calibration) -> Calibration:
         return [min(r.high / u, max(r.low / u, p)) for p, u, r in zip(point, units, ranges)]
 
     at = _minimise(residuals, clip, at)
-    fitted = calibration(at)
+    best = calibration(at)
+    fitted = start.with_values(**{name: float(f"{getattr(best, name).value:.{_N_DIGITS}g}") for name in names})
     return replace(fitted, fitted_on=tuple(case.run.id for case in given))
 
 
@@ -127,7 +137,7 @@ def _loss(values: torch.Tensor) -> float:
     return float(torch.where(size <= _HUBER, size**2 / 2, _HUBER * (size - _HUBER / 2)).sum())
 
 
-def leave_one_family_out(given: Sequence[Case], start: Calibration) -> List[LeftOut]:
+def leave_one_family_out(given: Sequence[Case], start: Calibration = START) -> List[LeftOut]:
     """For every family, what a fit on the others says of its runs."""
     found = []
     for family in dict.fromkeys(case.run.family for case in given):

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, Iterable, List, Mapping, Optional, Tuple
 
 from softipu.capture import capture
 from softipu.capture.random_ops import seed_random_ops
@@ -33,10 +33,14 @@ class Captured:
 
 
 class Workloads:
-    """Workloads of published runs; runs of the same model and micro-batch share one capture."""
+    """Workloads of published runs; runs of the same model and micro-batch share one capture.
 
-    def __init__(self) -> None:
-        self._known: Dict[str, Captured] = {}
+    Args:
+        known: by key; others are captured when they are asked for.
+    """
+
+    def __init__(self, known: Optional[Mapping[str, Captured]] = None) -> None:
+        self.known: Dict[str, Captured] = dict(known or {})
 
     def of(self, run: PublishedRun) -> Captured:
         """The workload of a run's step.
@@ -46,9 +50,9 @@ class Workloads:
             UnknownOpError: an op without a work rule.
         """
         key = self.key(run)
-        if key not in self._known:
-            self._known[key] = capture_run(run)
-        return self._known[key]
+        if key not in self.known:
+            self.known[key] = capture_run(run)
+        return self.known[key]
 
     @staticmethod
     def key(run: PublishedRun) -> str:

@@ -24,13 +24,9 @@ class Factor:
 
 @dataclass(frozen=True)
 class Calibration:
-    """All fitted factors.
+    """All fitted factors; ``factor_meanings`` says what each is.
 
     Attributes:
-        vector_slowdown: time of vector arithmetic over the cycles of its inner loops: operands that lie apart, short loops, copies.
-        superstep_cycles: of every round of compute and exchange, whatever its size: launching vertices, control code, sync.
-        call_seconds: of every training call of the host, whatever its size.
-        host_sync_seconds: of every wait of a stage for a host at the other end of a network.
         fitted_on: ids of the published runs.
     """
 
@@ -56,6 +52,16 @@ class Calibration:
 def factor_names() -> Tuple[str, ...]:
     """Names of the factors, in order."""
     return tuple(f.name for f in fields(Calibration) if f.name != "fitted_on")
+
+
+def factor_meanings() -> Dict[str, str]:
+    """What each factor is, with its unit."""
+    return {
+        "vector_slowdown": "time of vector arithmetic over the cycles of its inner loops: short loops, operands that lie apart, copies",
+        "superstep_cycles": "cycles of every round of compute and exchange, whatever its size: launching vertices, control code",
+        "call_seconds": "seconds of every training call of the host, whatever its size",
+        "host_sync_seconds": "seconds that a stage waits for data from a host at the other end of a network, once a micro-batch",
+    }
 
 
 def load(file: Optional[Path] = None) -> Calibration:

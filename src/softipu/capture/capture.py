@@ -96,6 +96,7 @@ class _Recorder:
         with capturing(training=self.training) as context:
             own = {id(stand_in): owner for owner, stand_in in zip(owners, stand_ins)}
             context.with_own_weights = lambda: replaced(self.module, own)
+            context.here = lambda: trail.path
             context.on_block = lambda block: trail.enter_block(block, context.recent)
             with trail.forward(outputs), replaced(self.module, swap), without_value_checks(), StepRules(
                 context

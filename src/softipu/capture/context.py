@@ -26,6 +26,7 @@ class CaptureContext:
         recent: results of calls since the last block began.
         on_block: told when another block begins.
         training: whether a backward pass follows.
+        here: path of the module that runs now.
         with_own_weights: a context in which the module has its own parameters and buffers, not those of the capture.
     """
 
@@ -33,6 +34,7 @@ class CaptureContext:
     recent: List[Any] = field(default_factory=list)
     on_block: Optional[Callable[[Optional[Hashable]], None]] = None
     training: bool = False
+    here: Callable[[], str] = str
     with_own_weights: Callable[[], ContextManager[None]] = nullcontext
 
 

@@ -44,8 +44,10 @@ def values_before(module: nn.Module) -> ValuesBefore:
     derived = {}
     for prefix, submodule in module.named_modules():
         # torch.nn.utils.weight_norm and spectral_norm put the weight that they compute on the module, before every forward.
-        for name in {getattr(hook, "name", None) for hook in submodule._forward_pre_hooks.values()} & set(vars(submodule)):
-            derived[(prefix, name)] = vars(submodule)[name]
+        for hook in submodule._forward_pre_hooks.values():
+            name = str(getattr(hook, "name", ""))
+            if name in vars(submodule):
+                derived[(prefix, name)] = vars(submodule)[name]
         for name, value in vars(submodule).items():
             if name not in _REGISTRIES and isinstance(value, (list, dict)):
                 sizes[(prefix, name)] = len(value)

@@ -32,6 +32,11 @@ class ModuleTrail:
         self._claimed: Set[Any] = set()  # the functions themselves: an id may be used again when its owner is gone
         self._mark()
 
+    @property
+    def path(self) -> str:
+        """Of the module that runs now."""
+        return self._here.module
+
     @contextmanager
     def forward(self, outputs: List[torch.Tensor]) -> Iterator[None]:
         """Follows the modules; the caller puts into ``outputs`` what the forward returned."""

@@ -1,31 +1,46 @@
 """Names that a program gives to the ops of a part of its forward, written on their nodes."""
 
-from typing import Optional
+from typing import List, NamedTuple, Optional
 
 from torch.fx import Node
 
 from softipu.capture._torch_private import graph_being_traced
+from softipu.capture.context import current
 
-_KEY = "name_scope"
-
-
-def newest_node() -> Optional[Node]:
-    """The last node of the running capture; None outside one, or when there is none yet."""
-    graph = graph_being_traced()
-    return None if graph is None else next(iter(reversed(graph.nodes)), None)
+_KEY = "name_scopes"
 
 
-def put_in_scope(name: str, after: Optional[Node]) -> None:
-    """Says that all nodes of the running capture after ``after`` are in a scope; an inner scope has said so before."""
+class ScopeBegin(NamedTuple):
+    """Where a scope began: after a node of the running capture, in the module at a path."""
+
+    after: Optional[Node]
+    module: str
+
+
+class NameScope(NamedTuple):
+    """A scope of a node: its name, and the path of the module in which it was opened."""
+
+    name: str
+    module: str
+
+
+def begin_scope() -> ScopeBegin:
+    """A scope begins now."""
+    graph, context = graph_being_traced(), current()
+    after = None if graph is None else next(iter(reversed(graph.nodes)), None)
+    return ScopeBegin(after, context.here() if context is not None else "")
+
+
+def end_scope(name: str, begin: ScopeBegin) -> None:
+    """Says that all nodes since then are in the scope; scopes inside it have said so before."""
     graph = graph_being_traced()
     for node in () if graph is None else reversed(graph.nodes):
-        if node is after:
+        if node is begin.after:
             break
-        inner = node.meta.get(_KEY)
-        node.meta[_KEY] = f"{name}/{inner}" if inner else name
+        node.meta[_KEY] = [NameScope(name, begin.module), *node.meta.get(_KEY, [])]
 
 
-def name_scope_of(node: Node) -> str:
-    """The scopes of a node, outermost first, joined by ``/``; an empty text outside all."""
-    found: str = node.meta.get(_KEY, "")
+def name_scopes_of(node: Node) -> List[NameScope]:
+    """The scopes of a node, outermost first."""
+    found: List[NameScope] = node.meta.get(_KEY, [])
     return found

@@ -29,14 +29,18 @@ def drawn_from(seed: int) -> Iterator[None]:
         generator.set_state(state)
 
 
-def seed_random_ops(step: Step) -> Step:
-    """``step`` with every random op taking an int64 seed and its own number, and a SEED input if there is any.
+def seed_random_ops(step: Step, *, always: bool = False) -> Step:
+    """``step`` with every random op taking an int64 seed and its own number, and a SEED input if there is any (or always).
 
     An in-place op (bernoulli_) becomes a functional one and, where its tensor is still needed, a copy into it.
     """
     n_random = _seed_graph(step.graph_module)
     if not n_random:
-        return step
+        if not always:
+            return step
+        _add_seed_input(step.graph_module)
+        step.graph_module.recompile()
+        n_random = 1
     inputs = step.inputs + (Value(Role.SEED, "", (), torch.int64),)
     return Step(step.graph_module, inputs, step.outputs, step.mutated, step.training, n_random)
 

@@ -5,6 +5,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
+from torch.fx import Node
 
 from softipu.capture import capture
 from softipu.capture._torch_private import FakeTensor
@@ -15,6 +16,12 @@ from softipu.graph import Role, Step
 from softipu.graph.effects import is_view
 from softipu.graph.origin import origin_of
 from softipu.passes import run_passes
+from softipu.passes.exact.floating_point_checks import FloatingPointChecks
+from softipu.passes.graph_pass import GraphPass
+from softipu.passes.inexact.half_arithmetic import HalfArithmetic
+from softipu.passes.inexact.stochastic_rounding import StochasticRounding
+from softipu.passes.pipeline import STANDARD
+from softipu.poptorch.anchoring import Anchor, anchor_in_step
 from softipu.poptorch.block_scope import BlockId, recording
 from softipu.poptorch.enums import CommGroupType, OutputMode
 from softipu.poptorch.input_mismatch import FlatCall, unflatten_call
@@ -22,6 +29,7 @@ from softipu.poptorch.log import logger
 from softipu.poptorch.options import Options
 from softipu.poptorch.placement import Placement, check_number_of_ipus, check_pipeline_is_filled, place_blocks
 from softipu.poptorch.structure import flatten, unflatten
+from softipu.poptorch.tensor_names import names_of_step
 from softipu.runtime import BatchShape, OutputRule, Returned
 
 _RETURNED = {
@@ -75,8 +83,31 @@ def output_rule(options: Options, shape: BatchShape) -> OutputRule:
     return OutputRule(_RETURNED[mode], period if mode is OutputMode.EveryN else 1)
 
 
+@dataclass(frozen=True)
+class CompiledStep:
+    """A step after all passes.
+
+    Attributes:
+        step: its ANCHOR outputs are the values of micro-batches among the anchors, in their order.
+        outputs: the structure that the module returns.
+        names: of the step's tensors, each with its node as captured.
+    """
+
+    step: Step
+    outputs: Outputs
+    names: Mapping[str, Node]
+
+
 def compile_step(module: nn.Module, call: FlatCall, micro: Sequence[torch.Tensor], *, training: bool) -> Tuple[Step, Outputs]:
     """The step of ``module`` for micro-batches shaped like ``micro``, the tensors of ``call``, after all passes."""
+    compiled = compile_with_options(module, call, micro, Options(), [], training=training)
+    return compiled.step, compiled.outputs
+
+
+def compile_with_options(
+    module: nn.Module, call: FlatCall, micro: Sequence[torch.Tensor], options: Options, anchors: Sequence[Anchor], *, training: bool
+) -> CompiledStep:
+    """As ``compile_step``, with what options ask for of names, anchors, rounding and floating-point checks."""
     found: List[Outputs] = []
 
     def forward(tensors: List[torch.Tensor]) -> List[torch.Tensor]:
@@ -89,8 +120,21 @@ def compile_step(module: nn.Module, call: FlatCall, micro: Sequence[torch.Tensor
     with recording():
         captured = capture(module, forward, micro, training=training)
     warn_about_unlisted_ops(captured)
-    step, _ = run_passes(seed_random_ops(captured))
-    return step, found[-1]
+    names = names_of_step(captured, with_modules=options._module_namescope_enabled)
+    rounds = stochastic_rounding(options)
+    seeded = seed_random_ops(anchor_in_step(captured, anchors, names), always=rounds)
+    passes: List[GraphPass] = list(STANDARD)
+    if rounds:
+        passes.insert(1 + [p.name for p in passes].index(HalfArithmetic.name), StochasticRounding("seed"))
+    if options._Popart.options.get("enableFloatingPointChecks"):
+        passes.append(FloatingPointChecks())
+    step, _ = run_passes(seeded, passes)
+    return CompiledStep(step, found[-1], names)
+
+
+def stochastic_rounding(options: Options) -> bool:
+    """Whether results in half are rounded up or down at random."""
+    return bool(options._Popart.options.get("enableStochasticRounding"))
 
 
 def warn_about_unlisted_ops(step: Step) -> None:

@@ -1,18 +1,21 @@
 """The optimizer of a training executor: its update graph, its numbers, and its state on the device."""
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
 import torch
 
 from softipu.capture.update import Update, build_update, carry_state, hyper_values, new_state, read_optimizer
 from softipu.capture.update.spec import OptimizerSpec
-from softipu.poptorch.enums import ReductionType
+from softipu.errors import Error
+from softipu.poptorch.enums import MeanReductionStrategy, ReductionType
 from softipu.poptorch.log import logger
+from softipu.poptorch.loss_scaling import AutomaticLossScaling
 from softipu.poptorch.optim import Optimizer
 from softipu.poptorch.optim.attribute_tracker import AttributeTracker
 from softipu.poptorch.optim.ipu_param import numbers_to_param, param_to_numbers
 from softipu.poptorch.options import Options
 from softipu.runtime import BatchShape, DeviceMemory, UpdateProgram
+from softipu.runtime.accumulation import Accumulation, FloatSum, HalfRunningMean
 
 
 class DeviceOptimizer:
@@ -29,12 +32,16 @@ class DeviceOptimizer:
         mean = options.Training.accumulation_and_replication_reduction_type == ReductionType.Mean
         self._n_averaged = shape.n_accumulated * shape.n_replicas if mean else 1
         self._tracker = AttributeTracker(relaxed=options._relax_optimizer_checks)
+        self._options = options
+        self.automatic: Optional[AutomaticLossScaling] = None
         self._memory: Optional[DeviceMemory] = None
         self._is_pulled = False
         self.update: Optional[Update] = None
         self._spec_before: Optional[OptimizerSpec] = None
         self.optimizer: torch.optim.Optimizer = optimizer
         self.take(optimizer)
+        if options._Popart.options.get("automaticLossScalingSettings.enabled"):
+            self.automatic = AutomaticLossScaling(self.loss_scale)
         if optimizer.state and not isinstance(optimizer, Optimizer):
             logger.warning(
                 "The state of this torch.optim.%s (%d parameters) is not used: PopTorch begins with a new one. "
@@ -47,16 +54,53 @@ class DeviceOptimizer:
         self._tracker.check(optimizer)
         spec = read_optimizer(optimizer, self._all_parameters)
         hyper = hyper_values(optimizer, spec)
+        self._use_running_mean(spec)
         if optimizer is not self.optimizer:
             self.release()
             self.optimizer = optimizer
-        self.loss_scale = float(getattr(optimizer, "loss_scaling", None) or 1.0)
+        self.loss_scale = self.automatic.scale if self.automatic else float(getattr(optimizer, "loss_scaling", None) or 1.0)
         limit = getattr(optimizer, "max_grad_norm", None)
         self._max_grad_norm = float("inf") if limit is None else float(limit)
         self._hyper = hyper
         self.spec: OptimizerSpec = spec
         self._is_pulled = False
         return self.update is not None and not self._still_fits(self.update)
+
+    def _use_running_mean(self, spec: OptimizerSpec) -> None:
+        """float16 accumulators keep running means, since a sum could overflow; the options say so, though they are frozen."""
+        training = self._options.Training
+        strategy = training.meanAccumulationAndReplicationReductionStrategy
+        if spec.accum_type != torch.float16 or spec.use_combined_accum or strategy == MeanReductionStrategy.Running:
+            return
+        if self.update is not None:
+            raise ValueError(
+                "This optimizer has accum_type=torch.float16, which needs the mean reduction strategy "
+                f"poptorch.MeanReductionStrategy.Running, but the model was compiled with {MeanReductionStrategy(strategy).name}. Choose "
+                "it before compiling: Options.Training.setMeanAccumulationAndReplicationReductionStrategy, or destroy() the model first."
+            )
+        training._values["meanAccumulationAndReplicationReductionStrategy"] = MeanReductionStrategy.Running
+
+    def accumulation(self, shape: BatchShape, gradients: Iterable[torch.dtype], *, is_grouped: bool) -> Optional[Accumulation]:
+        """How gradients of these types are added up; None for the runtime's own way.
+
+        Raises:
+            Error: float16 accumulators, or a rule with norms over a whole parameter, for parameters that differ between replicas.
+        """
+        if is_grouped and (self.spec.accum_type == torch.float16 or self.spec.rule == "LAMB" or self._max_grad_norm != float("inf")):
+            raise Error(
+                "Parameters with replicaGrouping are trained by optimizers that treat every element alike: no LAMB, no max_grad_norm and "
+                "no float16 accumulators."
+            )
+        if is_grouped:
+            return None
+        if self.spec.accum_type == torch.float16:
+            return HalfRunningMean(shape)
+        return FloatSum() if torch.float16 in set(gradients) and shape.n_accumulated * shape.n_replicas > 1 else None
+
+    def adjust_loss_scale(self) -> None:
+        """After a call: automatic loss scaling takes what it has seen into account."""
+        if self.automatic is not None:
+            self.loss_scale = self.automatic.adjust()
 
     @property
     def _gradient_scale(self) -> float:
@@ -67,7 +111,7 @@ class DeviceOptimizer:
         return update.spec == self.spec and (update.scaled or not scaled) and (update.clipped or not clipped)
 
     def _variant(self) -> Tuple[bool, bool]:
-        return self._gradient_scale != 1.0, self._max_grad_norm != float("inf")
+        return self._gradient_scale != 1.0 or self.automatic is not None, self._max_grad_norm != float("inf")
 
     def build(self, used: Mapping[str, torch.Tensor], form: Callable[[str], str]) -> Update:
         """The update graph for the parameters that get a gradient; ``form`` says which form of a rule's graph the engine takes."""
@@ -90,6 +134,11 @@ class DeviceOptimizer:
         if self.update.clipped:
             values.append(self._max_grad_norm)
         return values
+
+    def number_names(self) -> Tuple[str, ...]:
+        """Names of the optimizer's numbers on the device."""
+        assert self.update is not None
+        return tuple(numbers_to_param(self.update.spec, self._numbers(), self.loss_scale))
 
     def first_state(self, parameters: Mapping[str, torch.Tensor], old: Optional[Mapping[str, torch.Tensor]]) -> Dict[str, torch.Tensor]:
         """State for the built update: what ``old`` has is kept, unless it belongs to another kind of optimizer."""

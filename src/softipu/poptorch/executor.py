@@ -1,6 +1,7 @@
 """trainingModel, inferenceModel and the executor that they return."""
 
 import datetime
+import functools
 import time
 import weakref
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
@@ -11,22 +12,38 @@ from torch import nn
 from softipu.errors import Error
 from softipu.graph import Role, Step
 from softipu.poptorch import compile_hooks, engine_choice, host_inputs, wrapped_weights
+from softipu.poptorch.anchoring import Anchored, read_anchors
 from softipu.poptorch.arguments import bind
 from softipu.poptorch.backward_error import refuse_backward
-from softipu.poptorch.compilation import Outputs, batch_shape, check_named_buffers, compile_step, n_buffer_copies, output_rule, place
+from softipu.poptorch.cache_folder import cache_folder
+from softipu.poptorch.compilation import (
+    Outputs,
+    batch_shape,
+    check_named_buffers,
+    compile_with_options,
+    n_buffer_copies,
+    output_rule,
+    place,
+    stochastic_rounding,
+)
 from softipu.poptorch.device_optimizer import DeviceOptimizer
-from softipu.poptorch.enums import ConnectionType, OutputMode
+from softipu.poptorch.enums import CommGroupType, ConnectionType, OutputMode, VariableRetrievalMode
 from softipu.poptorch.input_mismatch import FlatCall, check_same_inputs, flatten_call, tensor_names
 from softipu.poptorch.latency import CallTimes
 from softipu.poptorch.log import logger
 from softipu.poptorch.options import Options, check_target, log_ignored, log_settings
 from softipu.poptorch.placement import Placement
+from softipu.poptorch.replica_grouping import groupable, one_group, read_groups, to_groups
+from softipu.poptorch.rounded_updates import rounding_stochastically
 from softipu.poptorch.saved import model_file
 from softipu.poptorch.saved.archive import InvalidArchive
 from softipu.poptorch.saved.values import CannotSave
 from softipu.poptorch.strategies import PipelinedExecution
+from softipu.poptorch.synthetic_data import SyntheticData
+from softipu.poptorch.tensor_names import TensorNames, names_of_update
 from softipu.poptorch.version import VERSION
-from softipu.runtime import DeviceMemory, Engine, EngineSettings, Program, batched
+from softipu.runtime import DeviceMemory, Engine, EngineSettings, Program, UpdateProgram, batched
+from softipu.runtime.replica_groups import ReplicaGroups
 
 _NOT_COMPILED = "Model has not been compiled or has been destroyed. Call it once, or compile(*inputs), first."
 _DEFAULT_SEED = 42  # of a device that no Options.randomSeed was given
@@ -84,6 +101,8 @@ class PoplarExecutor:
         self._wrapped: List[torch.Tensor] = []
         self._saved_optimizer_state: Optional[Dict[str, torch.Tensor]] = None
         self._is_destroyed = False
+        self._groups: Dict[str, ReplicaGroups] = {}
+        self._synthetic: Optional[SyntheticData] = None
         self._wrap()
         log_ignored(self._options)
 
@@ -209,21 +228,27 @@ class PoplarExecutor:
         return flatten_call(bound.names, bound.args, bound.kwargs)
 
     def _run(self, given: Sequence[torch.Tensor]) -> Any:
-        program = self._running()
-        self._times.start()
+        program, times = self._running(), self._times
+        times.start()
         used = [host_inputs.on_device(t) for t in given]
-        self._times.input_complete()
+        if self._synthetic is not None:
+            used = self._synthetic.instead_of(used)
+        times.input_complete()
         if self._optimizer is not None:
             results = program.run(used, self._optimizer.hyper(), self._optimizer.loss_scale)
             self._optimizer.has_run()
+            self._optimizer.adjust_loss_scale()
             self._host_is_stale = True
             self._generation += 1
         else:
             results = program.run(used)
-        self._times.output_start()
-        host_inputs.write_back(self._changed_inputs, given, used)
+        times.output_start()
         outputs = host_inputs.on_host(results, self._output_dtypes)
-        self._times.stop()
+        if self._synthetic is None:
+            host_inputs.write_back(self._changed_inputs, given, used)
+            times.stop()
+        else:
+            times.forget()  # nothing was transferred
         refuse_backward(outputs)
         return self._outputs.build(outputs)
 
@@ -251,23 +276,42 @@ class PoplarExecutor:
         compile_hooks.run_before()
         start = time.perf_counter()
         self._bring_host_up_to_date(module)
-        step, outputs = compile_step(module, call, micro, training=self._training)
+        anchors = read_anchors(self._options)
+        with one_group(module, self._groups):
+            compiled = compile_with_options(module, call, micro, self._options, anchors, training=self._training)
+        step, outputs = compiled.step, compiled.outputs
         self._placement = place(step, self._options, self._shape, training=self._training)
         n_copies = n_buffer_copies(module, step, self._options)
         parameters, buffers = _plain(module.named_parameters()), _plain(module.named_buffers())
         memory = DeviceMemory.upload(parameters, buffers, n_copies, self._seed())
+        memory.groups = dict(self._groups)
         optimizer = self._optimizer
-        at_once = batched(step, self._shape)
+        gradients = [v for v in step.outputs if v.role is Role.GRADIENT]
+        accumulation = None
+        if optimizer is not None:
+            accumulation = optimizer.accumulation(self._shape, [v.dtype for v in gradients], is_grouped=bool(self._groups))
+        is_observed = bool(anchors) or (optimizer is not None and optimizer.automatic is not None)
+        at_once = None if is_observed or accumulation is not None or self._groups else batched(step, self._shape)
 
         def make(engine: Engine) -> Program:
             update = None
             if optimizer is not None:
                 optimizer.build({n: memory.parameters[n] for n in step.named_outputs(Role.GRADIENT)}, engine.update_form)
                 memory.optimizer_state = optimizer.first_state(memory.parameters, self._saved_optimizer_state)
-                update = optimizer.program()
-            return Program(step, update, self._shape, rule, memory, engine, at_once)
+                update = self._update_program(memory)
+            return Program(step, update, self._shape, rule, memory, engine, at_once, accumulation)
 
-        self._program = engine_choice.build(self._engine_choice, step, self._shape, self._engine_settings(), make)
+        program = engine_choice.build(self._engine_choice, step, self._shape, self._engine_settings(), make)
+        states = list(memory.optimizer_state)
+        of_update = names_of_update([v.name for v in gradients], states) if optimizer is not None else {}
+        self._names = TensorNames({**compiled.names, **of_update}, optimizer.number_names() if optimizer is not None else ())
+        self._anchored = Anchored(anchors, self._names, self._shape, [v.name for v in gradients])
+        if anchors:
+            program.observers.append(self._anchored.recorder)
+        if optimizer is not None and optimizer.automatic is not None:
+            program.observers.append(optimizer.automatic)
+        self._synthetic = SyntheticData(self._seed()) if self._options._Popart.options.get("syntheticDataMode") else None
+        self._program = program
         if self._optimizer is not None:
             self._optimizer.use(memory)
         self._call, self._outputs = call, outputs
@@ -279,8 +323,45 @@ class PoplarExecutor:
         self._note_generations(module)
         compile_hooks.run_after()
 
+    def _update_program(self, memory: DeviceMemory) -> UpdateProgram:
+        assert self._optimizer is not None
+        update = self._optimizer.program()
+        return rounding_stochastically(update, memory.stream) if stochastic_rounding(self._options) else update
+
     def _engine_settings(self) -> EngineSettings:
-        return EngineSettings(self._options._popart.options.get("cachePath"), bool(self._options._show_compilation_progress_bar))
+        return EngineSettings(cache_folder(self._options), bool(self._options._show_compilation_progress_bar))
+
+    def getTensorNames(self) -> List[str]:
+        """Names of all tensors of the compiled model, as Options.anchorTensor takes them. AssertionError: not compiled."""
+        assert self._program is not None, "Model must be compiled before calling getTensorNames."
+        return self._names.listed()
+
+    def getAnchoredTensor(self, short_name: str) -> torch.Tensor:
+        """The value of an Options.anchorTensor entry in the last call, with the rows that its output mode keeps.
+
+        Raises:
+            AssertionError: no entry of that name, no call yet, or an output mode that kept no value.
+        """
+        values = self._anchored.values() if self._program is not None else {}
+        value = values.get(short_name)
+        assert value is not None, (
+            f"No tensor with name {short_name} found. Anchored are {', '.join(values) or 'none'}; a value is there after a call, if the "
+            "anchor's output mode keeps one."
+        )
+        return host_inputs.on_host([value], [value.dtype])[0]
+
+    def _group_replicas(
+        self, parameter: torch.Tensor, comm_group_type: CommGroupType, shards: int, variable_retrieval_mode: VariableRetrievalMode
+    ) -> None:
+        """What ``replicaGrouping`` of a parameter does. Error: compiled already; and as ``replicaGrouping`` says."""
+        if self.isCompiled():
+            raise Error("Call replicaGrouping before the model is compiled; destroy() it first to change the groups.")
+        name = next(n for n, p in self._user_module().named_parameters() if p is parameter)
+        replicas = self._options.replication_factor
+        groups = read_groups(name, parameter, replicas, comm_group_type, shards, variable_retrieval_mode)
+        self._groups.pop(name, None)
+        if groups is not None:
+            self._groups[name] = groups
 
     # Weights
 
@@ -289,6 +370,10 @@ class PoplarExecutor:
         memory = self._running().memory
         parameters, buffers = self._host_tensors()
         self._host_is_stale = False
+        for name, groups in memory.groups.items():
+            if groups.reads_all and parameters[name].shape[0] != groups.n_replicas:
+                shape = (groups.n_replicas, *parameters[name].shape[1:])
+                parameters[name] = wrapped_weights.resize(dict(self._user_module().named_parameters())[name], shape)
         memory.read(parameters, buffers)
 
     def copyWeightsToHostIfNeeded(self) -> bool:
@@ -304,7 +389,8 @@ class PoplarExecutor:
         parameters, buffers = self._host_tensors()
         self._host_is_stale = False
         self._generation += 1
-        memory.write(parameters, buffers)
+        of_groups = {name: to_groups(groups, parameters[name]) for name, groups in memory.groups.items()}
+        memory.write({**parameters, **of_groups}, buffers)
 
     def copyNamedBuffersToDevice(self) -> None:
         """Uploads the buffers named by Options.updatableNamedBuffers only. Error: not compiled, or none were named."""
@@ -331,11 +417,14 @@ class PoplarExecutor:
         then = {*memory.parameters, *memory.buffers[0]}
         if then != set(now):
             raise Error(
-                f"The module has other parameters and buffers than when it was compiled: new {sorted(set(now) - then)}, gone {sorted(then - set(now))}. "
-                "Call destroy() and wrap it again."
+                f"The module has other parameters and buffers than when it was compiled: new {sorted(set(now) - then)}, "
+                f"gone {sorted(then - set(now))}. Call destroy() and wrap it again."
             )
         for name, tensor in now.items():
             on_device = memory.parameters[name] if name in memory.parameters else memory.buffers[0][name]
+            groups = memory.groups.get(name)
+            if groups is not None and groups.reads_all and tensor.shape[0] == groups.n_replicas:
+                tensor = to_groups(groups, tensor)
             if on_device.shape != tensor.shape:
                 raise Error(
                     f"'{name}' has shape {list(tensor.shape)}, but the model was compiled with {list(on_device.shape)}. "
@@ -377,7 +466,7 @@ class PoplarExecutor:
             used = {n: program.memory.parameters[n] for n in program.step.named_outputs(Role.GRADIENT)}
             self._optimizer.build(used, program.engine.update_form)
             program.memory.optimizer_state = self._optimizer.first_state(program.memory.parameters, old)
-            program.set_update(self._optimizer.program())
+            program.set_update(self._update_program(program.memory))
         if self._program is not None:
             self._optimizer.use(self._program.memory)
 
@@ -472,7 +561,10 @@ class PoplarExecutor:
         module = self.__dict__.get("_module")
         if module is None:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}' (and no module to forward it to)")
-        return getattr(module, name)
+        found = getattr(module, name)
+        if isinstance(found, nn.Parameter) and not self._training and not self.isCompiled():
+            return groupable(found, functools.partial(self._group_replicas, found))
+        return found
 
     def _user_module(self) -> nn.Module:
         if self._module is None:
@@ -492,6 +584,8 @@ class PoplarExecutor:
     _output_dtypes: List[torch.dtype]
     _changed_inputs: List[int]
     _placement: Placement
+    _names: TensorNames
+    _anchored: Anchored
 
 
 def trainingModel(

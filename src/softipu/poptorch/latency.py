@@ -24,6 +24,10 @@ class CallTimes:
     def stop(self) -> None:
         self._stamps["output_complete"] = time.perf_counter()
 
+    def forget(self) -> None:
+        """The call transferred nothing."""
+        self._stamps = {}
+
     def counters(self, n_inputs: int, n_outputs: int, n_read: int, n_returned: int) -> Dict[str, List[List[float]]]:
         """One list per tensor, one stamp per micro-batch that was read or returned.
 

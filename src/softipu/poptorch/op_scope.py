@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, List
 
-from softipu.capture.name_scopes import newest_node, put_in_scope
+from softipu.capture.name_scopes import ScopeBegin, begin_scope, end_scope
 
 _names: List[str] = []
 _attributes: List[Dict[str, Dict[str, Any]]] = []
@@ -18,14 +18,15 @@ class NameScope:
     def __init__(self, name: str) -> None:
         assert isinstance(name, str), f"Parameter to NameScope must be a string, given {name!r}"
         self.name = name
+        self._begun: List[ScopeBegin] = []
 
     def __enter__(self) -> None:
         _names.append(self.name)
-        self._began_after = newest_node()
+        self._begun.append(begin_scope())
 
     def __exit__(self, *raised: Any) -> None:
         _names.pop()
-        put_in_scope(self.name, self._began_after)
+        end_scope(self.name, self._begun.pop())
 
 
 class Attribute:

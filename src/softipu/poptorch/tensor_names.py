@@ -1,13 +1,13 @@
 """Names of the tensors inside a compiled model, in PopART's manner, and which value each stands for.
 
-    input, input/1                      inputs
-    fc1.weight                          parameters and buffers
-    fc1/MatMul:0, fc1/Add:0/1           results of forward ops: module path, name scopes, op, number of the result; repeated names get a number
-    Gradient___fc1.weight               gradient of a micro-batch, scaled as the loss is
-    Accum___fc1.weight                  the sum of gradients that enters the update
-    UpdatedVar___fc1.weight             the parameter after the update
-    Accl1___fc1.weight, ...             optimizer state after the update
-    scaledLearningRate0___specific___fc1.weight, ...   numbers of the optimizer
+input, input/1                      inputs
+fc1.weight                          parameters and buffers
+fc1/MatMul:0, fc1/Add:0/1           results of forward ops: module path, name scopes, op, number of the result; repeated names get a number
+Gradient___fc1.weight               gradient of a micro-batch, scaled as the loss is
+Accum___fc1.weight                  the sum of gradients that enters the update
+UpdatedVar___fc1.weight             the parameter after the update
+Accl1___fc1.weight, ...             optimizer state after the update
+scaledLearningRate0___specific___fc1.weight, ...   numbers of the optimizer
 """
 
 import difflib
@@ -18,7 +18,7 @@ from typing import Dict, Iterable, List, Tuple, Union
 
 from torch.fx import Node
 
-from softipu.capture.name_scopes import name_scope_of
+from softipu.capture.name_scopes import name_scopes_of
 from softipu.errors import Error
 from softipu.graph import Role, Step
 from softipu.graph.aliases import fake_tensors
@@ -64,8 +64,8 @@ class TensorNames:
         )
 
 
-def names_of_step(step: Step) -> Dict[str, Node]:
-    """Names of a captured step's values, before any pass has changed its nodes."""
+def names_of_step(step: Step, *, with_modules: bool = True) -> Dict[str, Node]:
+    """Names of a captured step's values, before any pass has changed its nodes; without module paths if not wanted."""
     nodes = list(step.graph_module.graph.nodes)
     found: Dict[str, Node] = {}
     inputs = 0
@@ -77,7 +77,7 @@ def names_of_step(step: Step) -> Dict[str, Node]:
             inputs += 1
     for node in nodes:
         if node.op == "call_function" and not origin_of(node).backward and len(list(fake_tensors(node))) == 1:
-            _add(found, _name_of(node), node)
+            _add(found, _name_of(node, with_modules), node)
     for value, node in zip(step.outputs, nodes[-1].args[0]):
         if value.role is Role.GRADIENT:
             found[f"Gradient___{value.name}"] = node
@@ -103,13 +103,18 @@ def _add(found: Dict[str, Node], name: str, node: Node) -> None:
     found[unique] = node
 
 
-def _name_of(node: Node) -> str:
+def _name_of(node: Node, with_modules: bool) -> str:
     index = 0
     if node.target is operator.getitem:
         index = int(node.args[1])  # type: ignore[arg-type]
         node = node.args[0]  # type: ignore[assignment]
-    path = [part for part in (origin_of(node).module.replace(".", "/"), name_scope_of(node), _word(node)) if part]
-    return f"{'/'.join(path)}:{index}"
+    modules = origin_of(node).module.split(".") if with_modules and origin_of(node).module else []
+    scopes = [(len(scope.module.split(".")) if scope.module else 0, scope.name) for scope in name_scopes_of(node)]
+    path: List[str] = []
+    for depth in range(len(modules) + 1):  # a scope stands behind the modules in which it was opened
+        path += [name for opened_at, name in scopes if min(opened_at, len(modules)) == depth]
+        path += modules[depth : depth + 1]
+    return f"{'/'.join([*path, _word(node)])}:{index}"
 
 
 def _word(node: Node) -> str:

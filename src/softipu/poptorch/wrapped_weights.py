@@ -8,7 +8,7 @@ while the module is wrapped.
 import copy
 import sys
 from types import FrameType
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Protocol, Set, Tuple, Type
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Set, Tuple, Type
 
 import torch
 
@@ -41,6 +41,8 @@ class Owner(Protocol):
 
     def copyWeightsToHostIfNeeded(self) -> bool: ...
 
+    def _group_replicas(self, parameter: torch.Tensor, comm_group_type: Any, shards: int, variable_retrieval_mode: Any) -> None: ...
+
 
 class _Synchronised:
     """What wrapped parameters and buffers have in common."""
@@ -72,6 +74,21 @@ class _Synchronised:
 
 class WrappedParameter(_Synchronised, torch.nn.Parameter):  # type: ignore[misc]  # a representation takes no arguments here
     """A parameter whose newest value may be on a device."""
+
+    def replicaGrouping(self, comm_group_type: Any, shards: int, variable_retrieval_mode: Any) -> None:
+        """Declares, before compiling, that the first dimension holds one value for each group of replicas.
+
+        Args:
+            comm_group_type: a poptorch.CommGroupType.
+            shards: replicas of a group.
+            variable_retrieval_mode: a poptorch.VariableRetrievalMode: what the host reads.
+
+        Raises:
+            ValueError: wrong types, or a number of shards that does not divide the replicas.
+            Error: a scalar, a first dimension that is not the number of groups, or a model that is compiled already.
+        """
+        for owner in owners_of(self):
+            owner._group_replicas(self, comm_group_type, shards, variable_retrieval_mode)
 
 
 class WrappedBuffer(_Synchronised, torch.Tensor):  # type: ignore[misc]
@@ -138,6 +155,13 @@ def _tell_about_gradients(frame: FrameType) -> None:
 def plain(tensor: torch.Tensor) -> torch.Tensor:
     """A plain tensor of the same memory, without looking at the device."""
     with disable_torch_function(), torch.no_grad():
+        return tensor.detach()
+
+
+def resize(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """Gives a tensor new memory of another shape; returns a plain tensor of it."""
+    with disable_torch_function(), torch.no_grad():
+        tensor.data = torch.empty(tuple(shape), dtype=tensor.dtype)
         return tensor.detach()
 
 

@@ -40,6 +40,13 @@ class PlainSum:
         return done
 
 
+class FloatSum(PlainSum):
+    """In float32 also where gradients are half."""
+
+    def add(self, replica: int, gradients: Sequence[torch.Tensor]) -> None:
+        super().add(replica, [g.float() if g.dtype == torch.float16 else g for g in gradients])
+
+
 class HalfRunningMean:
     """Each replica keeps the mean of its micro-batches so far in half; the total is the sum that this stands for, in float32.
 

@@ -76,7 +76,7 @@ class Program:
         self._gradients = step.named_outputs(Role.GRADIENT)
         self._end_of_gradients = self._n_outputs + len(self._gradients)
         self._accumulation: Accumulation = accumulation or (SumByGroup(self._gradients, memory.groups) if memory.groups else PlainSum())
-        assert batched is None or isinstance(self._accumulation, PlainSum), "Gradients of several micro-batches come added up."
+        assert batched is None or type(self._accumulation) is PlainSum, "Gradients of several micro-batches come added up."
         self.observers: List[Observer] = []
         self.set_update(update)
 

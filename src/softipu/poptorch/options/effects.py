@@ -42,18 +42,6 @@ _HONOURED = OptionEffect.HONOURED
 _NONE = OptionEffect.NO_EFFECT
 _HARDWARE = OptionEffect.NEEDS_HARDWARE
 _MEMORY = "changes memory and speed on hardware, not values"
-_NOT_YET = "the software IPU cannot do this yet"
-
-WARNED = frozenset(
-    {
-        "anchorTensor",
-        "Precision.enableFloatingPointExceptions",
-        "Precision.enableStochasticRounding",
-        "Training.setAutomaticLossScaling",
-        "enableSyntheticData",
-    }
-)
-"""Options that a program may notice the lack of: when they are without effect that is a warning."""
 
 OPTIONS: Dict[str, Tuple[str, OptionEffect, str]] = {
     "device_iterations": ("deviceIterations", _HONOURED, "part of the host batch"),
@@ -62,7 +50,7 @@ OPTIONS: Dict[str, Tuple[str, OptionEffect, str]] = {
     "input_group_type": ("inputReplicaGrouping", _HONOURED, "part of the host batch"),
     "output_mode": ("outputMode", _HONOURED, "chooses the results"),
     "output_return_period": ("outputMode", _HONOURED, "chooses the results"),
-    "anchored_tensors": ("anchorTensor", _NONE, _NOT_YET),
+    "anchored_tensors": ("anchorTensor", _HONOURED, "kept for getAnchoredTensor"),
     "broadcast_buffers": ("broadcastBuffers", _HONOURED, "False gives every replica its own buffers"),
     "random_seed": ("randomSeed", _HONOURED, "seeds host and device"),
     "connection_type": ("connectionType", _HONOURED, "Never refuses to run"),
@@ -87,25 +75,29 @@ TRAINING: Dict[str, Tuple[str, OptionEffect, str]] = {
     "meanAccumulationAndReplicationReductionStrategy": (
         "Training.setMeanAccumulationAndReplicationReductionStrategy",
         _NONE,
-        "the result differs by rounding only",
+        "the result differs by rounding only; float16 accumulators keep running means",
     ),
 }
 
 POPART: Dict[str, Tuple[str, OptionEffect, str]] = {
     "updatableNamedBuffers": ("updatableNamedBuffers", _HONOURED, "uploaded by copyNamedBuffersToDevice"),
-    "enableFloatingPointChecks": ("Precision.enableFloatingPointExceptions", _NONE, _NOT_YET),
+    "enableFloatingPointChecks": ("Precision.enableFloatingPointExceptions", _HONOURED, "every op of the step is checked"),
     "enableStochasticRounding": (
         "Precision.enableStochasticRounding",
-        _NONE,
-        "float16 results are rounded to nearest, which keeps them reproducible",
+        _HONOURED,
+        "float16 results are rounded by the device's random stream",
     ),
-    "partialsTypeMatMuls": ("Precision.setPartialsType", _NONE, "products accumulate in the CPU's own type"),
+    "partialsTypeMatMuls": ("Precision.setPartialsType", _NONE, "products accumulate in float32, also where half is asked for"),
     "convolutionOptions": ("convolution options", _NONE, _MEMORY),
-    "automaticLossScalingSettings.enabled": ("Training.setAutomaticLossScaling", _NONE, "the loss scale stays as given"),
+    "automaticLossScalingSettings.enabled": (
+        "Training.setAutomaticLossScaling",
+        _HONOURED,
+        "the loss scale follows the float16 gradients, once for each call",
+    ),
     "enableStableNorm": ("enableStableNorm", _HONOURED, "norms are computed in two passes anyway"),
-    "syntheticDataMode": ("enableSyntheticData", _NONE, _NOT_YET + ": it computes with the inputs given"),
-    "cachePath": ("enableExecutableCaching", _NONE, _NOT_YET + ": steps are compiled anew"),
-    "enableEngineCaching": ("enableExecutableCaching", _NONE, _NOT_YET + ": steps are compiled anew"),
+    "syntheticDataMode": ("enableSyntheticData", _HONOURED, "the inputs are made up"),
+    "cachePath": ("enableExecutableCaching", _HONOURED, "the compiled engine keeps its programs there; the interpreter has none"),
+    "enableEngineCaching": ("enableExecutableCaching", _HONOURED, "the compiled engine keeps its programs there; the interpreter has none"),
     "instrumentWithHardwareCycleCounter": ("logCycleCount", _HARDWARE, "software IPUs have no cycle counter"),
     "engineOptions": ("engine options and enableProfiling", _NONE, "there is no Poplar engine to profile"),
 }
@@ -157,13 +149,13 @@ def _entries(options: "Options") -> Iterator[OptionReport]:
 def log_ignored(options: "Options") -> None:
     """One log line that names the options without effect; call it once for each wrapped model.
 
-    A warning when an option needs hardware, is not known, or may be missed; information otherwise.
+    A warning when an option needs hardware or is not known; information otherwise.
     """
     ignored = [entry for entry in report(options) if entry.effect is not OptionEffect.HONOURED]
     if not ignored:
         return
     unknown = any(session_options.unknown_name(name) for name in options._Popart.options)
-    grave = unknown or any(entry.effect is OptionEffect.NEEDS_HARDWARE or entry.option in WARNED for entry in ignored)
+    grave = unknown or any(entry.effect is OptionEffect.NEEDS_HARDWARE for entry in ignored)
     listed = "; ".join(f"{entry.option} = {entry.value!r} ({entry.effect.value}: {entry.why})" for entry in ignored)
     logger.log(logging.WARNING if grave else logging.INFO, "Options without effect on a software IPU: %s", listed)
 

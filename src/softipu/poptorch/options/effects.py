@@ -106,7 +106,7 @@ POPART: Dict[str, Tuple[str, OptionEffect, str]] = {
 PRIVATE: Dict[str, Tuple[str, Any, OptionEffect, str]] = {
     "_relax_optimizer_checks": ("relaxOptimizerAttributesChecks", False, _HONOURED, "unexpected attributes go to the debug log"),
     "_show_compilation_progress_bar": ("showCompilationProgressBar", True, _HONOURED, "False also drops compilationTime"),
-    "_module_namescope_enabled": ("disableModuleNamescope", True, _NONE, "operations keep the names of their modules"),
+    "_module_namescope_enabled": ("disableModuleNamescope", True, _HONOURED, "names of tensors leave the modules out"),
 }
 """Attribute -> setter, default, effect, reason."""
 

@@ -10,6 +10,7 @@
 
 import argparse
 import logging
+import os
 from typing import Any, Callable, Dict, Iterator
 
 import torch
@@ -50,9 +51,9 @@ def torch_loop(workload: Workload, baton: Baton, given: argparse.Namespace) -> N
 
 
 def poptorch_loop(workload: Workload, baton: Baton, given: argparse.Namespace) -> None:
+    os.environ["SOFTIPU_ENGINE"] = given.engine
     from softipu import poptorch
 
-    _use_engine(given.engine)
     module = workload.module().train()
     options = poptorch.Options()
     options.deviceIterations(given.device_iterations)
@@ -76,7 +77,8 @@ def lightning_compile(workload: Workload, baton: Baton, given: argparse.Namespac
 def plugin(workload: Workload, baton: Baton, given: argparse.Namespace) -> None:
     import lightning_ipu
 
-    strategy = lightning_ipu.IPUStrategy(device_iterations=given.device_iterations, engine=given.engine)
+    os.environ["SOFTIPU_ENGINE"] = given.engine
+    strategy = lightning_ipu.IPUStrategy(device_iterations=given.device_iterations)
     _fit(workload, baton, workload.module(), {"accelerator": "ipu", "devices": 1, "strategy": strategy}, given.device_iterations)
 
 
@@ -121,12 +123,6 @@ def _fit(workload: Workload, baton: Baton, network: Any, trainer_arguments: Dict
     )
     # fmt: on
     trainer.fit(Model(), DataLoader(workload.dataset(), workload.batch_size, shuffle=True))
-
-
-def _use_engine(name: str) -> None:
-    from softipu.poptorch import engine_choice
-
-    engine_choice.use(name)
 
 
 def _forever(loader: Any) -> Iterator[Any]:

@@ -73,7 +73,7 @@ class Field:
         if key not in self._alive:
             print(f"  starting {key} ...", end="", flush=True, file=sys.stderr)
             arguments = ["--engine", engine, "--device-iterations", str(device_iterations)] if engine else []
-            one = Contender(name, self.model, arguments, self._given.threads, self._log)
+            one = Contender(name, self.model, arguments, self._given.threads, self._given.clock, self._log)
             print(f" {one.seconds_to_first_update:.1f} s to its first update", file=sys.stderr)
             self._alive[key] = one
             rate = one.run(2)
@@ -114,7 +114,7 @@ def measure(model: str, given: argparse.Namespace, log: Optional[TextIO]) -> Tup
     rows: List[Row] = []
     peaks: List[float] = []
     try:
-        peak = Contender("matmul", model, [], given.threads, log)
+        peak = Contender("matmul", model, [], given.threads, given.clock, log)
         n_products = max(1, round(peak.run(2) * 0.5))
         for against in given.against:
             for engine in given.engines:
@@ -178,6 +178,10 @@ def arguments(argv: Optional[List[str]] = None) -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=7, help="per comparison (default: 7)")
     parser.add_argument("--seconds", type=float, default=1.0, help="of one turn, about (default: 1)")
     parser.add_argument("--threads", type=int, help="of every contender (default: PyTorch's own choice)")
+    parser.add_argument(
+        "--clock", choices=("wall", "cpu"), default="wall",
+        help="cpu counts the time of the processor, with --threads 1 an estimate on a machine that does other things (default: wall)",
+    )  # fmt: skip
     parser.add_argument("--json", metavar="FILE", help="writes the results")
     parser.add_argument("--log", metavar="FILE", help="keeps what contenders print")
     return parser.parse_args(argv)
@@ -196,7 +200,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         rows += more_rows
         speeds += more_speeds
         if given.json:  # after every model, so that a run that is stopped leaves what it has
-            results = {"schema": 1, "rows": [asdict(row) for row in rows], "speeds": [asdict(s) for s in speeds], "machine": asdict(machine)}
+            results = {"schema": 1, "rows": [asdict(row) for row in rows], "speeds": [asdict(s) for s in speeds], "machine": asdict(machine), "clock": given.clock}
             with open(given.json, "w") as file:
                 json.dump(results, file, indent=1)
     print(f"\n{_SPEED_HEAD}")

@@ -64,7 +64,7 @@ def _drops_nothing(node: Node) -> bool:
     for position, argument in enumerate(overload_of(node)._schema.arguments):
         if argument.name == "dropout_p":
             given = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
-            return given == 0
+            return bool(given == 0)
     return False
 
 

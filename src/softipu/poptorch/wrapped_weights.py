@@ -32,7 +32,7 @@ _WITHOUT_VALUES = frozenset(
     + [torch.Tensor.__len__, torch.is_floating_point, torch.numel]
 )
 
-_GRADIENT = torch.Tensor.grad.__get__
+_GRADIENT = torch.Tensor.grad.__get__  # type: ignore[union-attr]  # of the class it is a descriptor
 _told: Set[Tuple[str, int]] = set()
 
 

@@ -1,11 +1,11 @@
 """What is compared. Run by train.py, once for each: `contenders.py NAME WORKLOAD [--engine E] [--device-iterations D]`.
 
-    lightning-cpu      Trainer(accelerator="cpu")
-    lightning-compile  the same with torch.compile on the model
-    torch-loop         a hand-written loop over a DataLoader
-    poptorch-loop      a loop over poptorch.DataLoader that calls poptorch.trainingModel
-    plugin             Trainer(accelerator="ipu")
-    matmul             no model: products of two square matrices, for the machine's peak
+lightning-cpu      Trainer(accelerator="cpu")
+lightning-compile  the same with torch.compile on the model
+torch-loop         a hand-written loop over a DataLoader
+poptorch-loop      a loop over poptorch.DataLoader that calls poptorch.trainingModel
+plugin             Trainer(accelerator="ipu")
+matmul             no model: products of two square matrices, for the machine's peak
 """
 
 import argparse

@@ -18,8 +18,8 @@ from typing import Any, Dict, List, Optional, TextIO, Tuple
 from contenders import MATMUL_SIZE
 from machine import describe
 from turns import Contender
-from workloads import WORKLOADS
 from work import matmul_flops
+from workloads import WORKLOADS
 
 AGAINST = ("lightning-cpu", "lightning-compile", "torch-loop", "poptorch-loop")
 ENGINES = ("interpreter", "compiled")
@@ -200,7 +200,13 @@ def main(argv: Optional[List[str]] = None) -> int:
         rows += more_rows
         speeds += more_speeds
         if given.json:  # after every model, so that a run that is stopped leaves what it has
-            results = {"schema": 1, "rows": [asdict(row) for row in rows], "speeds": [asdict(s) for s in speeds], "machine": asdict(machine), "clock": given.clock}
+            results = {
+                "schema": 1,
+                "rows": [asdict(row) for row in rows],
+                "speeds": [asdict(s) for s in speeds],
+                "machine": asdict(machine),
+                "clock": given.clock,
+            }
             with open(given.json, "w") as file:
                 json.dump(results, file, indent=1)
     print(f"\n{_SPEED_HEAD}")

@@ -36,7 +36,9 @@ class Baton:
             return True
         seconds, cpu_seconds = time.perf_counter() - self._start, time.process_time() - self._cpu_start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        self._answers.write(json.dumps({"updates": self._done, "seconds": seconds, "cpu_seconds": cpu_seconds, "peak_rss_bytes": peak}) + "\n")
+        self._answers.write(
+            json.dumps({"updates": self._done, "seconds": seconds, "cpu_seconds": cpu_seconds, "peak_rss_bytes": peak}) + "\n"
+        )
         line = sys.stdin.readline()
         if not line.strip():
             return False
@@ -84,6 +86,7 @@ class Contender:
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(
-                f"The contender {self.name!r} ended by itself with status {self._process.wait()}. Run it again with --log FILE to see its output."
+                f"The contender {self.name!r} ended by itself with status {self._process.wait()}. "
+                "Run it again with --log FILE to see its output."
             )
         return json.loads(line)

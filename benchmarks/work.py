@@ -19,5 +19,3 @@ def matmul_flops(workload: Workload) -> Optional[float]:
     with FlopCounterMode(display=False) as counter:
         module(x, y).backward()
     return float(counter.get_total_flops()) * workload.n_accumulated
-
-

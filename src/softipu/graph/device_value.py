@@ -9,8 +9,14 @@ _EMULATED = "emulated"
 
 
 def device_value(node: Node) -> Any:
-    """The fake value as an IPU has it; differs from ``meta["val"]`` where half is computed in float32."""
-    return node.meta.get(_VALUE, node.meta.get("val"))
+    """The fake value as an IPU has it; differs from ``meta["val"]`` where half is computed in float32.
+
+    Of a constant it is the constant: not all versions of PyTorch write down a fake value for it.
+    """
+    value = node.meta.get(_VALUE, node.meta.get("val"))
+    if value is None and node.op == "get_attr" and node.graph.owning_module is not None:
+        return getattr(node.graph.owning_module, str(node.target), None)
+    return value
 
 
 def is_emulated(node: Node) -> bool:

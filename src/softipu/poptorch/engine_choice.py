@@ -1,9 +1,9 @@
 """Which engine runs a model: asked for, or chosen by the work to come.
 
-    with engine_choice.using("compiled"):              # models made inside
-        model = poptorch.trainingModel(...)
+with engine_choice.using("compiled"):              # models made inside
+    model = poptorch.trainingModel(...)
 
-    SOFTIPU_ENGINE=compiled python train.py            # models that nobody chose an engine for
+SOFTIPU_ENGINE=compiled python train.py            # models that nobody chose an engine for
 """
 
 import logging

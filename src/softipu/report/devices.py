@@ -45,7 +45,7 @@ def devices_text() -> str:
     for name, ipu in IPUS.items():
         lines += [f"{name}"] + _sourced_lines(ipu) + [""]
     for name, shown in _one_of_a_kind().items():
-        lines += [f"{name}"] + _sourced_lines(SYSTEMS[shown]) + [""]
+        lines += [f"{name}"] + _sourced_lines(SYSTEMS[shown], without=("n_ipus",)) + [""]
     return "\n".join(lines)
 
 
@@ -55,15 +55,15 @@ def _one_of_a_kind() -> Dict[str, str]:
     for name, system in SYSTEMS.items():
         key = (system.ipu.name, system.host_is_remote, system.n_ring_links, system.n_ipus_per_machine if system.host_is_remote else 0)
         found.setdefault(key, []).append(name)
-    return {", ".join(names): names[0] for names in found.values()}
+    return {", ".join(names): names[-1] for names in found.values()}
 
 
 def _figures(value: Any) -> Dict[str, Any]:
     return {name: {"value": figure, "source": source} for name, figure, source in figures_of(value)}
 
 
-def _sourced_lines(value: Any) -> List[str]:
-    rows = [[f"  {name}", _shown(name, figure), source] for name, figure, source in figures_of(value)]
+def _sourced_lines(value: Any, *, without: Tuple[str, ...] = ()) -> List[str]:
+    rows = [[f"  {name}", _shown(name, figure), source] for name, figure, source in figures_of(value) if name not in without]
     return table(("  figure", "value", "source"), rows, left=(0, 2))
 
 

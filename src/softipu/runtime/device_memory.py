@@ -41,7 +41,9 @@ class DeviceMemory:
     groups: Dict[str, ReplicaGroups] = field(default_factory=dict)
 
     @classmethod
-    def upload(cls, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor], n_buffer_copies: int, seed: int) -> "DeviceMemory":
+    def upload(
+        cls, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor], n_buffer_copies: int, seed: int
+    ) -> "DeviceMemory":
         """Memory filled from host tensors, ``n_buffer_copies`` of the buffers."""
         return cls(
             {name: _copied(t) for name, t in parameters.items()},

@@ -143,7 +143,9 @@ class Program:
             end = start + n
             group = micro_batches[start:end]
             if self._is_random:
-                tail[-1] = torch.tensor([stream.seed_of(i // shape.n_replicas - start // shape.n_replicas, i % shape.n_replicas) for i in range(start, end)])
+                tail[-1] = torch.tensor(
+                    [stream.seed_of(i // shape.n_replicas - start // shape.n_replicas, i % shape.n_replicas) for i in range(start, end)]
+                )
             results = self._micro_step(*self._heads[0], *pieces[call], *tail)
             collector.add_group(group, results)
             if self._update is not None:

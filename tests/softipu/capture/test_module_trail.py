@@ -103,4 +103,8 @@ def test_module_without_weights_is_captured_as_one_with_them():
 def test_only_a_module_and_those_in_it_are_inside():
     origin = Origin("encoder.layer.1.output")
     assert origin.inside("") and origin.inside("encoder.layer.1") and origin.inside("encoder.layer.1.output")
-    assert not origin.inside("encoder.layer.1.output.dense") and not origin.inside("encoder.layer.10") and not origin.inside("encoder.layer.1.out")
+    assert (
+        not origin.inside("encoder.layer.1.output.dense")
+        and not origin.inside("encoder.layer.10")
+        and not origin.inside("encoder.layer.1.out")
+    )

@@ -57,7 +57,10 @@ class CompiledEngine:
         try:
             lowered = functional(graph_module, examples)
             stages = split_scalars(lowered)
-            calls = [self._program(stage.part, f"{title} ({i + 1} of {len(stages)})" if len(stages) > 1 else title) for i, stage in enumerate(stages)]
+            calls = [
+                self._program(stage.part, f"{title} ({i + 1} of {len(stages)})" if len(stages) > 1 else title)
+                for i, stage in enumerate(stages)
+            ]
         except Exception as error:  # whatever goes wrong in a compiler: the interpreter runs the graph
             raise CannotCompile(f"the {title} could not be compiled: {type(error).__name__}: {first_line(error)}") from error
         return _chained(stages, calls, lowered.constants) if len(stages) > 1 else _Checked(calls[0], lowered.constants, graph_module)

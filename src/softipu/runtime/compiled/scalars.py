@@ -52,7 +52,9 @@ def _is_number(node: Node, numbers: Set[Node]) -> bool:
     return bool(node.all_input_nodes) and all(n in numbers for n in node.all_input_nodes)
 
 
-def _numbers_stage(whole: Functional, placeholders: List[Node], computed: List[Node], outside: List[Node]) -> Tuple[Functional, Tuple[int, ...]]:
+def _numbers_stage(
+    whole: Functional, placeholders: List[Node], computed: List[Node], outside: List[Node]
+) -> Tuple[Functional, Tuple[int, ...]]:
     graph, copies = Graph(), {}
     read = {n for node in computed for n in node.all_input_nodes}
     taken = tuple(i for i, n in enumerate(placeholders) if n in read)

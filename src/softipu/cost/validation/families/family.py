@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from softipu.errors import Error
 
@@ -91,13 +92,23 @@ def build(model: Mapping[str, Any], *, micro_batch: int, training: bool, dtype: 
             f"The family {name!r} is built from transformers, which cannot be imported ({error}). Install it: pip install transformers."
         ) from error
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), _NumbersOnHost():
             built = make({**model, "family": name}, micro_batch, training)
     except KeyError as error:
         raise Error(f"The model {dict(model)} lacks {error}, which the family {name!r} needs. Add it to the file.") from error
     assert built.module is not None
     built.module.to(dtype).train(training)
     return replace(built, inputs=tuple(t.to(dtype) if t.is_floating_point() else t for t in built.inputs))
+
+
+class _NumbersOnHost(TorchFunctionMode):
+    """Constructors may read what they make by linspace, such as rates that rise from layer to layer; it gets values."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func is torch.linspace:
+            kwargs["device"] = "cpu"
+        return func(*args, **kwargs)
 
 
 def _plain(name: str) -> str:

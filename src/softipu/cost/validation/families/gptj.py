@@ -17,6 +17,10 @@ class LanguageModel(nn.Module):
         super().__init__()
         whole = GPTJForCausalLM(config)
         self.transformer, self.head = whole.transformer, whole.lm_head
+        for module in whole.modules():  # older versions keep this table as a plain attribute, which a capture takes for a constant
+            table = vars(module).pop("embed_positions", None)
+            if table is not None:
+                module.register_buffer("embed_positions", table, persistent=False)
 
     def forward(self, tokens_BS: torch.Tensor, *labels: torch.Tensor) -> Any:
         mask_BS = torch.ones_like(tokens_BS)

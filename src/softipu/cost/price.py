@@ -15,7 +15,7 @@ from softipu.report.cost_report import CostReport
 from softipu.report.plan import Plan
 
 ASSUMPTIONS: Tuple[str, ...] = (
-    "code, vertex state and exchange sequences: 3,000 bytes a tile for each op family and 250 for each round of compute and exchange",
+    "code, vertex state and exchange sequences: 3,000 bytes a tile for each op family and 200 for each round of compute and exchange",
     "3 % of a tile's memory stays empty between buffers that need banks of their own",
     "streaming memory moves 10 GB/s for each IPU of a machine",
     "calls for inference are queued, so that the pipeline stays full and the host's own time is hidden",

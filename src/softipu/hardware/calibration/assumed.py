@@ -15,7 +15,7 @@ class Assumed:
     """
 
     code_bytes_per_family: float = 3000.0
-    code_bytes_per_superstep: float = 250.0
+    code_bytes_per_superstep: float = 200.0
     gap_fraction: float = 0.03
     host_buffers: int = 1
 

@@ -233,6 +233,11 @@ PROGRAM = """
 """
 
 
+def _hear_interrupts():
+    """A job that a shell started in the background ignores SIGINT, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def start_program(tmp_path):
     """Runs a program that takes one item and then does something."""
@@ -242,7 +247,7 @@ def start_program(tmp_path):
         path = tmp_path / "program.py"
         path.write_text(textwrap.dedent(PROGRAM).format(then=then, n_good=n_good, strategy=strategy))
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        program = subprocess.Popen([sys.executable, str(path)], text=True, start_new_session=True, **pipes)
+        program = subprocess.Popen([sys.executable, str(path)], text=True, start_new_session=True, preexec_fn=_hear_interrupts, **pipes)
         programs.append(program)
         return program, int(program.stdout.readline())
 

@@ -75,9 +75,10 @@ def test_families_that_were_left_out_of_the_fit_are_predicted(workloads, rows):
 @pytest.mark.parametrize("family", TINY)
 def test_every_family_is_captured_and_its_modules_run(family, training):
     pytest.importorskip("transformers")
-    run = PublishedRun(
-        "T", {"family": family, **TINY[family]}, {"micro_batch": 2, "phase": "training" if training else "inference"}, None, None
-    )
+    if family == "gptj" and torch.__version__.startswith("2.0."):
+        pytest.skip("a capture on torch 2.0 refuses repeat_interleave, which transformers' GPT-J calls")
+    phase = "training" if training else "inference"
+    run = PublishedRun("T", {"family": family, **TINY[family]}, {"micro_batch": 2, "phase": phase}, None, None)
     captured = capture_run(run)
     origins = [op.origin for op in captured.workload.ops]
     decoder = () if training else tuple(p for p in captured.model.layers if p.startswith("decoder."))  # a conformer's encoder runs alone

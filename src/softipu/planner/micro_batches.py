@@ -1,12 +1,12 @@
 """The workload of a step at any micro-batch, from captures at two: sizes are linear in the number of items.
 
-A capture of a large model takes seconds, and a search looks at many micro-batches. Every dimension, count and size of an op is either
-the same for all of them or grows by the same amount with every item, so two captures tell all. Where the two have different ops, the step
-does something else for each size, and each is captured.
+A capture of a large model takes seconds, and a search looks at many micro-batches. Every dimension, count and size of an op is either the
+same for all of them or grows by the same amount with every item, so two captures tell all. Of one item there may be less to do than of
+several, so one is not taken for the line. Where two captures have different ops, each micro-batch is captured.
 """
 
 from dataclasses import fields, is_dataclass
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Tuple
 
 from softipu.cost.workload import Workload, read_step
 from softipu.graph import Step
@@ -21,13 +21,12 @@ class MicroBatches:
 
     Args:
         step_at: captures the step for micro-batches of so many items.
-        first: the micro-batch to capture first.
+        first: a micro-batch that can be captured; others are got from it.
     """
 
     def __init__(self, step_at: Callable[[int], Step], first: int) -> None:
         self._step_at, self.first = step_at, first
         self._known: Dict[int, Workload] = {}
-        self._second: Optional[int] = None
         self._linear = True
 
     def at(self, n: int) -> Workload:
@@ -36,12 +35,12 @@ class MicroBatches:
         Raises:
             UnknownOpError: an op without a work rule; other errors are those of the capture.
         """
-        self._capture(self.first)
-        if n not in self._known and self._linear:
-            self._second = self._second or 2 * self.first
-            self._capture(self._second)
+        if n != self.first and n not in self._known and self._linear:
+            low = max(2, self.first)
+            self._capture(low)
+            self._capture(2 * low)
             try:
-                self._known[n] = between(self._known[self.first], self._known[self._second], self.first, self._second, n)
+                self._known[n] = between(self._known[low], self._known[2 * low], low, 2 * low, n)
             except NotLinear:
                 self._linear = False
         self._capture(n)
@@ -58,28 +57,45 @@ def between(low: Workload, high: Workload, at_low: int, at_high: int, n: int) ->
     Raises:
         NotLinear: the two differ in more than sizes.
     """
-    found: Workload = _between(low, high, (n - at_low) / (at_high - at_low))
+    found: Workload = _Line((n - at_low) / (at_high - at_low)).between(low, high)
     return found
 
 
-def _between(low: Any, high: Any, t: float) -> Any:
-    if low is high:
-        return low
-    if type(low) is not type(high):
-        raise NotLinear(f"{low!r} and {high!r}")
-    if isinstance(low, bool) or not isinstance(low, (int, float, tuple)) and not is_dataclass(low):
+class _Line:
+    """Values on the line through two: ``t`` is 0 at the first and 1 at the second."""
+
+    def __init__(self, t: float) -> None:
+        self._t = t
+        self._made: Dict[Tuple[int, int], Any] = {}  # layers repeat: what stands for the same two objects is one object
+
+    def between(self, low: Any, high: Any) -> Any:
+        if low is high:
+            return low
+        if type(low) is not type(high):
+            raise NotLinear(f"{low!r} and {high!r}")
+        if isinstance(low, (int, float)) and not isinstance(low, bool):
+            return self._number(low, high)
+        if isinstance(low, tuple):
+            return self._tuple(low, high)
+        if is_dataclass(low):
+            key = (id(low), id(high))
+            if key not in self._made:
+                made: Any = type(low)
+                values = {f.name: self.between(getattr(low, f.name), getattr(high, f.name)) for f in fields(low) if f.init}
+                self._made[key] = made(**values)
+            return self._made[key]
         if low != high:
             raise NotLinear(f"{low!r} and {high!r}")
         return low
-    if isinstance(low, int):
-        return low if low == high else max(1, round(low + (high - low) * t))
-    if isinstance(low, float):
-        return low if low == high else max(0.0, low + (high - low) * t)
-    if isinstance(low, tuple):
+
+    def _number(self, low: Any, high: Any) -> Any:
+        if low == high:
+            return low
+        value = low + (high - low) * self._t
+        return max(1, round(value)) if isinstance(low, int) else max(0.0, value)
+
+    def _tuple(self, low: Any, high: Any) -> Any:
         if len(low) != len(high):
             raise NotLinear(f"{len(low)} and {len(high)} entries")
-        if hasattr(low, "_fields"):
-            return type(low)(*(_between(a, b, t) for a, b in zip(low, high)))
-        return tuple(_between(a, b, t) for a, b in zip(low, high))
-    made: Any = type(low)
-    return made(**{f.name: _between(getattr(low, f.name), getattr(high, f.name), t) for f in fields(low) if f.init})
+        items = (self.between(a, b) for a, b in zip(low, high))
+        return type(low)(*items) if hasattr(low, "_fields") else tuple(items)

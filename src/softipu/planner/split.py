@@ -1,11 +1,12 @@
 """The best way to cut a row of units into stages, by dynamic programming; exact for the costs that it is given.
 
 best[k][j] is the best way to put the first j units into k stages. The last of those stages begins at some i < j, so
-best[k][j] = min over i of max(best[k-1][i], cost of units i to j as stage k-1). A stage only gets slower and fuller as it gets longer, so
-the loop over i stops where a bound on the stage alone is past what is already reached.
+best[k][j] = min over i of max(best[k-1][i], cost of units i to j as stage k-1). The loop over i begins where the stage before, one unit
+shorter, began, and stops upwards where no more can be gained and downwards where a bound on the stage alone is past what was reached.
 """
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Callable, List, Optional, Tuple
 
 NEVER = float("inf")
@@ -20,6 +21,7 @@ class Choice:
         seconds: of one micro-batch.
         tile_fraction: use of the fullest tile of its IPU; at most 1 fits.
         recompute: whether it computes activations again.
+        checkpoints: whether it then keeps what its layers return, and computes one layer at a time again.
     """
 
     begin: int
@@ -27,6 +29,7 @@ class Choice:
     seconds: float
     tile_fraction: float
     recompute: bool
+    checkpoints: bool = True
 
 
 @dataclass(frozen=True)
@@ -76,14 +79,20 @@ class _Table:
 
     def best(self, *, by_time: bool) -> Optional[Tuple[Choice, ...]]:
         """Minimises the largest ``seconds`` (or the largest ``tile_fraction``) among cuts within both limits."""
-        reached: List[List[float]] = [[0.0] + [NEVER] * self.n_units]
+        reached: List[float] = [0.0] + [NEVER] * self.n_units
         taken: List[List[Optional[Choice]]] = []
         for stage in range(self.n_stages):
             values, choices = [NEVER] * (self.n_units + 1), [None] * (self.n_units + 1)  # type: List[float], List[Optional[Choice]]
+            # The least that is reached from each unit on, so that the search for the begin of a stage knows where to stop.
+            least = list(reversed(list(accumulate(reversed(reached), min))))
             last = stage == self.n_stages - 1
+            start = stage
             for end in [self.n_units] if last else range(stage + 1, self.n_units - (self.n_stages - stage - 1) + 1):
-                values[end], choices[end] = self._stage(reached[-1], stage, end, by_time)
-            reached.append(values)
+                start = max(stage, min(start, end - 1))
+                values[end], choices[end] = self._stage(reached, least, stage, start, end, by_time)
+                best_choice = choices[end]
+                start = best_choice.begin if best_choice is not None else start
+            reached = values
             taken.append(choices)
         found: List[Choice] = []
         end = self.n_units
@@ -95,17 +104,31 @@ class _Table:
             end = choice.begin
         return tuple(reversed(found))
 
-    def _stage(self, before: List[float], stage: int, end: int, by_time: bool) -> Tuple[float, Optional[Choice]]:
+    def _stage(
+        self, reached: List[float], least: List[float], stage: int, start: int, end: int, by_time: bool
+    ) -> Tuple[float, Optional[Choice]]:
+        """The best begin of a stage that ends at ``end``, looked for from ``start`` on in both directions."""
         best, best_choice = NEVER, None
-        for begin in range(end - 1, stage - 1, -1):
-            least_seconds, least_tile = self.bounds.seconds(begin, end), self.bounds.tile_fraction(begin, end)
-            if least_seconds > self.slowest or least_tile > self.fullest or (least_seconds if by_time else least_tile) >= best:
-                break
-            if before[begin] >= best:
-                continue
-            for choice in self.costs(begin, end, stage):
+
+        def look(begin: int) -> None:
+            nonlocal best, best_choice
+            for choice in self.costs(begin, end, stage) if reached[begin] < best else ():
                 if choice.seconds <= self.slowest and choice.tile_fraction <= self.fullest:
-                    value = max(before[begin], choice.seconds if by_time else choice.tile_fraction)
+                    value = max(reached[begin], choice.seconds if by_time else choice.tile_fraction)
                     if value < best:
                         best, best_choice = value, choice
+
+        for begin in range(start, end):  # shorter stages, after more and more units
+            if least[begin] >= best:
+                break
+            if not self._too_long(begin, end, best, by_time):
+                look(begin)
+        for begin in range(start - 1, stage - 1, -1):  # longer ones
+            if self._too_long(begin, end, best, by_time):
+                break
+            look(begin)
         return best, best_choice
+
+    def _too_long(self, begin: int, end: int, best: float, by_time: bool) -> bool:
+        seconds, tile = self.bounds.seconds(begin, end), self.bounds.tile_fraction(begin, end)
+        return seconds > self.slowest or tile > self.fullest or (seconds if by_time else tile) >= best

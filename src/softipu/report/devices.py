@@ -1,13 +1,16 @@
 """IPUs and systems with the source of every figure, as text and as data."""
 
+import json
 from typing import Any, Dict, List, Tuple
 
+from softipu.errors import Error
 from softipu.hardware import IPUS, SYSTEMS
 from softipu.hardware.sourced import figures_of
 from softipu.report.table import table
 from softipu.report.units import three_digits
 
 DEVICES_SCHEMA = 1
+FORMATS = ("text", "json")
 # How a name ends -> how its figure is shown.
 _UNITS: Tuple[Tuple[str, float, str], ...] = (
     ("_bytes_per_second", 1e9, "GB/s"),
@@ -16,6 +19,17 @@ _UNITS: Tuple[Tuple[str, float, str], ...] = (
     ("sram_bytes_per_tile", 1024.0, "KiB"),
     ("streaming_bytes", 1e9, "GB"),
 )
+
+
+def devices_output(form: str = "text") -> str:
+    """What `lightning-ipu devices` lists: "text" or "json".
+
+    Raises:
+        Error: another form.
+    """
+    if form not in FORMATS:
+        raise Error(f"Unknown format {form!r} of the list of devices; allowed are {' and '.join(FORMATS)}.")
+    return json.dumps(devices_dict(), indent=2) + "\n" if form == "json" else devices_text()
 
 
 def devices_dict() -> Dict[str, Any]:

@@ -152,7 +152,8 @@ class Device:
         assert step.optimizer is not None
         ipu_state = step.optimizer.state_dict().get("ipu_state")
         if ipu_state is not None:
-            self.optimizer_state = from_device(ipu_state, step.module.names())
+            # What this step does not train keeps the state that it had, as in torch.
+            self.optimizer_state = {**(self.optimizer_state or {}), **from_device(ipu_state, step.module.names())}
 
     def _give_optimizer_state(self, step: CompiledStep) -> None:
         others = [other for other in self.alive if other.trains and other is not step]

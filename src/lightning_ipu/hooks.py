@@ -1,6 +1,7 @@
 """Hooks of Lightning that the user overrides and an IPU cannot honour: refused, or warned about by name, before training starts."""
 
-from typing import Any, List
+import contextlib
+from typing import Any, Iterator, List
 
 from lightning_ipu._lightning import Lightning
 
@@ -35,10 +36,9 @@ def refuse_overridden(module: Any, lightning: Lightning) -> None:
 
 def called_after_the_step(module: Any, callbacks: List[Any], lightning: Lightning) -> List[str]:
     """Hooks around backward and update that somebody overrides. They are called after the device's update; a warning says so once."""
-    callback_class = lightning.name("callbacks", "Callback")
     found = []
     for hook in AFTER_THE_STEP:
-        users = [type(c).__name__ for c in callbacks if getattr(type(c), hook, None) is not getattr(callback_class, hook, None)]
+        users = _users_of(hook, callbacks, lightning)
         if lightning.is_overridden(hook, module):
             users.append(type(module).__name__)
         if users:
@@ -48,6 +48,26 @@ def called_after_the_step(module: Any, callbacks: List[Any], lightning: Lightnin
                 f"because {_GRADIENTS}: p.grad is None there."
             )
     return found
+
+
+@contextlib.contextmanager
+def explaining_gradients(hook: str, callbacks: List[Any], lightning: Lightning) -> Iterator[None]:
+    """Gives the reason for an error that comes of a gradient being None while ``hook`` of some callback runs."""
+    try:
+        yield
+    except (AttributeError, TypeError) as error:
+        if "None" not in str(error):
+            raise
+        names = " or ".join(f"{name}.{hook}" for name in _users_of(hook, callbacks, lightning)) or hook
+        raise lightning.misconfiguration(
+            f"{names} failed ({error}): with accelerator='ipu' {_GRADIENTS}: p.grad is None there. Compute what it needs in training_step "
+            "and log it, or leave the callback out."
+        ) from error
+
+
+def _users_of(hook: str, callbacks: List[Any], lightning: Lightning) -> List[str]:
+    own = getattr(lightning.name("callbacks", "Callback"), hook, None)
+    return [type(callback).__name__ for callback in callbacks if getattr(type(callback), hook, None) is not own]
 
 
 def _defines(module: Any, name: str, lightning: Lightning) -> bool:

@@ -289,12 +289,26 @@ class Program:
                 grow_again(growth, [self._value(item, results, which, environment, arguments) for item in growth.items])
         for write in record.writes:
             last = len(environments) - 1
-            set_again(write, self._value(write.value, results, cut.group(last), environments[last], arguments))
+            newest = slice(cut.n_real - 1, cut.n_real)
+            set_again(write, self._value(write.value, results, cut.group(last), environments[last], arguments, newest, made=write.is_made))
 
-    def _value(self, value: Any, results: Results, which: slice, environment: Dict[Any, Any], arguments: Arguments) -> Any:
+    def _value(
+        self,
+        value: Any,
+        results: Results,
+        which: slice,
+        environment: Dict[Any, Any],
+        arguments: Arguments,
+        newest: Optional[slice] = None,
+        *,
+        made: bool = False,
+    ) -> Any:
+        """A value of the step on the host: of the micro-batches ``which``, and what has no rows of samples of the ``newest``."""
+
         def of_leaf(leaf: Any) -> Any:
             if isinstance(leaf, OutputOf):
-                return results.joined(leaf.index, which)
+                is_state = newest is not None and not results.is_scalar(leaf.index) and (made or not results.has_rows(leaf.index))
+                return results.joined(leaf.index, newest if is_state and newest is not None else which)
             if is_host_value(leaf):
                 return arguments.leaves[leaf._key]
             if isinstance(leaf, ResultOf):

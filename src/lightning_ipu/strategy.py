@@ -267,13 +267,14 @@ class StrategyBody(OneProcess):
 
     def conditions(self, step: str, batch_idx: int) -> Any:
         """What a captured step depends on beside its arguments."""
+        generation = self.device.generation if self.device is not None else 0
         if step != "training_step":
-            return None
+            return generation
         trained = [parameter for group in self.optimizers[0].param_groups for parameter in group["params"]]
         if batch_idx == 0 or self._trainable is None:
             # Asking a parameter may make PopTorch copy weights to the host, so not in every step.
             self._trainable = tuple(parameter.requires_grad for parameter in trained)
-        return self._trainable, optimizers.members_of(self.optimizers[0]), self.device.generation if self.device is not None else 0
+        return self._trainable, optimizers.members_of(self.optimizers[0]), generation
 
     @property
     def detects_anomalies(self) -> bool:
@@ -314,7 +315,8 @@ class StrategyBody(OneProcess):
         given = {"on_before_backward": (loss,), "on_after_backward": ()}
         for hook in self._late_hooks:
             args = given.get(hook, (optimizer,))
-            self.lightning.name("trainer.call", "_call_callback_hooks")(self.trainer, hook, *args)
+            with hooks.explaining_gradients(hook, self.trainer.callbacks, self.lightning):
+                self.lightning.name("trainer.call", "_call_callback_hooks")(self.trainer, hook, *args)
             self.call_hook(hook, *args)
 
     def bring_optimizer_up_to_date(self, step: CompiledStep) -> None:

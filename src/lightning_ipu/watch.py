@@ -104,6 +104,12 @@ class Write:
     label: str
     value: Any
 
+    @property
+    def is_made(self) -> bool:
+        """Whether it is a weight made from parameters, as pruning and weight normalisation make one."""
+        registry = getattr(self.owner, "_parameters", {})
+        return any(f"{self.name}_{end}" in registry for end in ("orig", "g", "v"))
+
 
 @dataclass(frozen=True)
 class Growth:

@@ -1,0 +1,196 @@
+"""Python values that a step reads are never frozen in silence: live inputs, or another capture with one warning."""
+
+import warnings
+
+import pytest
+import torch
+
+from tests.lightning_ipu.trainer.oracle import ALONE, TOGETHER, Net, Side, Way, assert_same, data, on_both, weights
+
+
+def compared(kind, way=ALONE, n=32, **flags):
+    def run(side):
+        module = kind()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            side.trainer(**flags).fit(module, side.loader(data(n)))
+        return weights(module), [str(one.message) for one in seen if "captured again" in str(one.message)]
+
+    want, got = on_both(run, way)
+    assert_same(got[0], want[0])
+    return got[1]
+
+
+@pytest.mark.parametrize("way", [ALONE, Way(iterations=4), Way(2, 1, 2), Way(accumulated=2)], ids=str)
+def test_numbers_of_the_loop_are_inputs(way):
+    class Reads(Net):
+        def training_step(self, batch, batch_idx):
+            decay = 0.9**self.trainer.global_step
+            return super().training_step(batch, batch_idx) * (1 + 0.1 * batch_idx + self.current_epoch) * decay
+
+    assert compared(Reads, way) == []
+
+
+def test_a_thousand_values_of_batch_idx_are_one_capture():
+    class Reads(Net):
+        n_captures = 0
+
+        def training_step(self, batch, batch_idx):
+            Reads.n_captures += 1
+            return super().training_step(batch, batch_idx) * (1 + 0.001 * batch_idx)
+
+    side = Side("ipu")
+    trainer = side.trainer(max_epochs=1)
+    trainer.fit(Reads(), side.loader(data(1000), batch=1))
+    assert (trainer.global_step, Reads.n_captures) == (1000, 1)
+
+
+@pytest.mark.parametrize("way", [ALONE, Way(2, 1, 4)], ids=str)
+def test_a_branch_on_a_number_is_captured_for_each_answer(way):
+    class Branches(Net):
+        n_captures = 0
+
+        def training_step(self, batch, batch_idx):
+            Branches.n_captures += 1
+            loss = super().training_step(batch, batch_idx)
+            return loss * 0.5 if batch_idx % 4 == 0 and self.current_epoch > 0 else loss
+
+    told = compared(Branches, way, n=64, max_epochs=4)
+    assert len(told) <= 2
+    assert "test_python_values.py" in told[0] and "compilation" in told[0]
+    assert Branches.n_captures <= 8 + 64 * 4  # the CPU runs it each time
+
+
+def test_an_attribute_that_a_callback_sets_is_told_once_and_then_an_input():
+    class Warms(Net):
+        beta = 0.0
+
+        def on_train_batch_start(self, batch, batch_idx):
+            self.beta = min(1.0, self.beta + 0.05)
+
+        def training_step(self, batch, batch_idx):
+            return super().training_step(batch, batch_idx) + self.beta * self.body[0].weight.pow(2).sum()
+
+    told = compared(Warms)
+    assert len(told) == 1
+    assert "self.beta" in told[0] and "test_python_values.py:" in told[0] and "From now on it is an input" in told[0]
+
+
+def test_an_attribute_that_the_step_counts_up():
+    class Counts(Net):
+        def __init__(self):
+            super().__init__()
+            self.n = 0
+
+        def training_step(self, batch, batch_idx):
+            self.n += 1
+            return super().training_step(batch, batch_idx) * (1 + 0.1 * self.n)
+
+    for way in (ALONE, Way(iterations=4)):
+        assert compared(Counts, way) == []
+
+
+def test_a_switch_that_a_hook_turns_is_told_with_its_name():
+    class Switched(Net):
+        is_on = False
+
+        def on_train_epoch_start(self):
+            self.is_on = self.current_epoch == 1
+
+        def training_step(self, batch, batch_idx):
+            loss = super().training_step(batch, batch_idx)
+            return loss * 3 if self.is_on else loss
+
+    told = compared(Switched, TOGETHER, max_epochs=3)
+    assert len(told) == 1
+    assert "self.is_on" in told[0] and "from False to True" in told[0]
+
+
+def test_attributes_of_parts_count_too():
+    class Part(torch.nn.Linear):
+        scale = 1.0
+
+        def forward(self, x):
+            return super().forward(x) * self.scale
+
+    class Outer(Net):
+        def __init__(self):
+            super().__init__()
+            part = Part(6, 8)
+            part.load_state_dict(self.body[0].state_dict())
+            self.body[0] = part
+
+        def on_train_batch_start(self, batch, batch_idx):
+            self.body[0].scale = 1.0 + 0.1 * batch_idx
+
+    told = compared(Outer)
+    assert len(told) == 1 and "self.body.0.scale" in told[0]
+
+
+def test_a_dropout_rate_that_changes_reaches_the_device():
+    class Drops(Net):
+        def __init__(self):
+            super().__init__()
+            self.drop = torch.nn.Dropout(0.0)
+
+        def on_train_epoch_start(self):
+            self.drop.p = 0.0 if self.current_epoch == 0 else 1.0
+
+        def training_step(self, batch, batch_idx):
+            x, y = batch
+            return torch.nn.functional.cross_entropy(self.body(self.drop(x)), y)
+
+    assert len(compared(Drops)) == 1
+
+
+@pytest.mark.parametrize("stage", ["validate", "test", "predict"])
+def test_numbers_are_live_in_other_stages(stage):
+    class Reads(Net):
+        def predict_step(self, batch, batch_idx):
+            return self.body(batch[0]) * batch_idx
+
+        def validation_step(self, batch, batch_idx):
+            self.log("loss", self.loss(batch) * batch_idx)
+
+        test_step = validation_step
+
+    def run(side):
+        got = getattr(side.trainer(), stage)(Reads(), side.loader(data(20)))
+        return torch.cat(got) if stage == "predict" else got
+
+    want, got = on_both(run, Way(iterations=2))
+    assert_same(got, want)
+
+
+def test_a_step_that_asks_something_new_every_time_is_refused_in_the_end():
+    class Asks(Net):
+        def training_step(self, batch, batch_idx):
+            return super().training_step(batch, batch_idx) * float(f"{int(batch_idx)}.5")
+
+    side = Side("ipu")
+    with pytest.raises(Exception, match="captured 16 times.*batch_idx.*Use the number in arithmetic"):
+        side.trainer().fit(Asks(), side.loader(data(100)))
+
+
+def test_a_print_says_once_that_it_will_not_be_repeated(capsys):
+    class Prints(Net):
+        def training_step(self, batch, batch_idx):
+            print("batch", batch_idx)
+            return super().training_step(batch, batch_idx)
+
+    side = Side("ipu")
+    with pytest.warns(UserWarning, match="batch_idx is made into text"):
+        side.trainer().fit(Prints(), side.loader())
+    assert capsys.readouterr().out.count("batch 0") == 1
+
+
+def test_pythons_random_numbers_are_told():
+    import random
+
+    class Draws(Net):
+        def training_step(self, batch, batch_idx):
+            return super().training_step(batch, batch_idx) * random.random()
+
+    side = Side("ipu")
+    with pytest.warns(UserWarning, match="draws from Python's random module.*torch.rand"):
+        side.trainer(max_epochs=1).fit(Draws(), side.loader())

@@ -4,6 +4,7 @@ Whatever accelerator the script asks for becomes "ipu", and parameters get no me
 """
 
 import contextlib
+import logging
 import os
 import runpy
 import sys
@@ -97,6 +98,19 @@ def weightless() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Leaves out what Lightning and PopTorch say about training: there is none."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+@contextlib.contextmanager
 def _trainers_stop_at_fit(notes: List[str]) -> Iterator[None]:
     """The Trainer of every Lightning package that is or will be imported."""
     undo: List[Callable[[], None]] = []
@@ -128,7 +142,8 @@ def _trainers_stop_at_fit(notes: List[str]) -> Iterator[None]:
 
 def _stopping(original: Callable[..., Any], name: str, notes: List[str]) -> Callable[..., Any]:
     def fit(trainer: Any, *args: Any, **kwargs: Any) -> None:
-        raise _FirstFit(dry_fit(original, trainer, *args, **kwargs))
+        with quiet():
+            raise _FirstFit(dry_fit(original, trainer, *args, **kwargs))
 
     return fit
 
@@ -147,8 +162,7 @@ def _on_ipus(original: Callable[..., None], name: str, notes: List[str]) -> Call
             if flag in kwargs:
                 notes.append(f"Trainer({flag}={kwargs[flag]!r}) was taken as {now!r}.")
             kwargs[flag] = now
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             original(trainer, *args, **kwargs)
 
     return __init__

@@ -3,11 +3,13 @@
 import argparse
 import importlib
 import sys
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
-# name -> what it does; the file of the same name has `add_arguments(parser)` and `run(arguments) -> exit code`.
+# name -> what it does; the file of the same name has `add_arguments(parser)` and `run(arguments) -> exit code`. Where that file says
+# AFTER_DASHES, what stands after `--` is not parsed and comes as `arguments.args`.
 COMMANDS = {
     "run": "run a script; its `import poptorch` gets the software IPU's where there is no Poplar SDK",
+    "plan": "whether a script's model fits on IPUs, how fast it trains there, and with --search the best way to split it",
     "devices": "the IPUs that accelerator='ipu' would use",
     "doctor": "what is installed, what would run a step, and what is wrong",
 }
@@ -18,12 +20,18 @@ def main(argv: Optional[List[str]] = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog="lightning-ipu", description="Lightning on IPUs, real or in software.")
     parser.add_argument("--version", action="store_true", help="print the version and leave")
+    rest: Optional[List[str]] = None
     commands = parser.add_subparsers(dest="command", metavar="command")
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         if name in argv[:1]:
-            importlib.import_module(f"lightning_ipu.cli.{name}").add_arguments(command)
+            module = importlib.import_module(f"lightning_ipu.cli.{name}")
+            module.add_arguments(command)
+            if getattr(module, "AFTER_DASHES", False):
+                argv, rest = _cut_at_dashes(argv)
     arguments = parser.parse_args(argv)
+    if rest is not None:
+        arguments.args = rest
     if arguments.version:
         from lightning_ipu._lightning import own_version
 
@@ -33,3 +41,8 @@ def main(argv: Optional[List[str]] = None) -> int:
         parser.print_help()
         return 2
     return int(importlib.import_module(f"lightning_ipu.cli.{arguments.command}").run(arguments))
+
+
+def _cut_at_dashes(argv: List[str]) -> Tuple[List[str], List[str]]:
+    at = argv.index("--") if "--" in argv else len(argv)
+    return argv[:at], argv[at + 1 :]

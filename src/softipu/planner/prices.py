@@ -51,7 +51,8 @@ class Prices:
         n = max(2, 2 * self._least(plan), self._accumulations.get(len(plan.stages), 0))
         first = self.of_plan(self._repeated(plan, n))
         other = first.time.total.total - n * first.time.cycle_seconds
-        n = accumulation_for(plan, first.time.cycle_seconds, other, training=self._optimizer is not None)
+        most = self._space.most_items_per_update
+        n = accumulation_for(plan, first.time.cycle_seconds, other, most_items=most, training=self._optimizer is not None)
         self._accumulations[len(plan.stages)] = n
         return self.of_plan(self._repeated(plan, n))
 

@@ -159,7 +159,7 @@ class Search:
         fitting: List[CostReport] = []
         for n_all in sorted({c.n_all for c in choices}, reverse=True):
             found: List[CostReport] = []
-            for choice in sorted((c for c in choices if c.n_all == n_all), key=lambda c: -c.rate):
+            for choice in sorted((c for c in choices if c.n_all == n_all), key=lambda c: (-c.rate, c.off_chip)):
                 fullest = min((_fraction(r) for r in found), default=2.0)
                 fastest = max((r.items_per_second for r in found), default=0.0)
                 is_leaner = choice.split.tile_fraction <= fullest - _NEARLY_FRACTION and len(found) <= _MOST_LEANER
@@ -226,20 +226,22 @@ class Search:
         return report
 
     def _tell_of_beaten(self, choices: List[Choice], front: List[CostReport]) -> None:
-        """One line for each micro-batch and number of IPUs that fits and is not on the front."""
+        """One line for each number of IPUs, of the micro-batches that fit and are not on the front."""
         on_front = {(r.plan.micro_batch, r.plan.n_ipus_per_replica) for r in front}
-        for key in dict.fromkeys((c.micro_batch, c.n_ipus) for c in choices):
-            if key in on_front or all(self._fitted.get((*key, place), 0) is None for place in (True, False)):
+        for n_ipus in dict.fromkeys(c.n_ipus for c in choices):
+            own = [c for c in choices if c.n_ipus == n_ipus and (c.micro_batch, n_ipus) not in on_front]
+            own = [c for c in own if any(self._fitted.get((c.micro_batch, n_ipus, place), c) is not None for place in (True, False))]
+            if not own or not front:
                 continue
-            fastest = max((c for c in choices if (c.micro_batch, c.n_ipus) == key), key=lambda c: c.rate)
-            rate = min(self._rates.get(key, fastest.rate), fastest.rate)
-            better = next((r for r in front if r.items_per_second >= rate and r.plan.n_ipus <= fastest.n_all), None)
-            if better is not None:
-                other = f"{per_replica(better.plan.n_ipus_per_replica)} and micro-batch {better.plan.micro_batch}"
-                bound = "" if key in self._rates else "at most "
-                own = f"{bound}{three_digits(rate)} samples/s on {counted(fastest.n_all, 'IPU')}"
-                why = f"{own}; {three_digits(better.items_per_second)} with {other}"
-                self._fallen.append(Fallen(f"{per_replica(key[1])}, micro-batch {key[0]}", why, rate))
+            rates = {c: min(self._rates.get((c.micro_batch, n_ipus), c.rate), c.rate) for c in own}
+            fastest = max(own, key=lambda c: rates[c])
+            better = next((r for r in front if r.items_per_second >= rates[fastest] and r.plan.n_ipus <= fastest.n_all), front[0])
+            other = f"{per_replica(better.plan.n_ipus_per_replica)} and micro-batch {better.plan.micro_batch}"
+            bound = "" if (fastest.micro_batch, n_ipus) in self._rates else "at most "
+            rate = f"{bound}{three_digits(rates[fastest])} samples/s on {counted(fastest.n_all, 'IPU')}"
+            which = ", ".join(str(n) for n in sorted({c.micro_batch for c in own}))
+            what = f"{per_replica(n_ipus)}, micro-batch {which}"
+            self._fallen.append(Fallen(what, f"{rate}; {three_digits(better.items_per_second)} with {other}", rates[fastest]))
 
 
 def _fraction(report: CostReport) -> float:

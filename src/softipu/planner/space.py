@@ -21,7 +21,8 @@ class Space:
         ipus_per_replica: None: every power of two that the system has.
         n_ipus: of all replicas at most; None: all of the system.
         items_per_update: micro-batch x accumulation x replicas, exactly; None: so many that ramps and weight update take at most 5 % of
-            the time.
+            the time, but no more than ``most_items_per_update``.
+        most_items_per_update: see there. The default is the largest batch that published runs train with.
         optimizer_state_off_chip: whether the optimizer's state may live in streaming memory.
         replicated_tensor_sharding: whether replicas may each hold a part of it.
         memory_proportions: bounds of the temporary memory of ops to try besides that of the plan, as fractions of a tile's memory.
@@ -32,6 +33,7 @@ class Space:
     ipus_per_replica: Optional[Tuple[int, ...]] = None
     n_ipus: Optional[int] = None
     items_per_update: Optional[int] = None
+    most_items_per_update: int = 65_536
     optimizer_state_off_chip: bool = True
     replicated_tensor_sharding: bool = False
     memory_proportions: Tuple[float, ...] = (0.2, 0.1)
@@ -77,11 +79,15 @@ def least_accumulation(plan: Plan, *, training: bool) -> int:
     return 1 if plan.schedule is Schedule.SHARDED else 2 * n_stages - 1 if training else n_stages
 
 
-def accumulation_for(plan: Plan, cycle_seconds: float, other_seconds: float, *, training: bool) -> int:
-    """Micro-batches a weight update, a power of two, such that ``other_seconds`` of a step are at most 5 % of its time."""
+def accumulation_for(plan: Plan, cycle_seconds: float, other_seconds: float, *, most_items: int, training: bool) -> int:
+    """Micro-batches a weight update, a power of two, such that ``other_seconds`` of a step are at most 5 % of its time.
+
+    Fewer where they would be more than ``most_items``, but as many as fill the pipeline.
+    """
     least = least_accumulation(plan, training=training)
     wanted = other_seconds * (1 / ENDLESS_LOSS_FRACTION - 1) / cycle_seconds if cycle_seconds else 1.0
     found = 1
-    while found < least or (found < wanted and found < MOST_ACCUMULATION):
+    most = min(MOST_ACCUMULATION, most_items // (plan.micro_batch * plan.replicas))
+    while found < least or (found < wanted and 2 * found <= most):
         found *= 2
     return found

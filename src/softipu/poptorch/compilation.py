@@ -149,6 +149,17 @@ def warn_about_unlisted_ops(step: Step) -> None:
         )
 
 
+def block_order(step: Step) -> List[Optional[BlockId]]:
+    """The blocks of a step's forward pass, in the order that they begin; None for ops outside all blocks."""
+    blocks: List[Optional[BlockId]] = []
+    for node in step.graph_module.graph.nodes:
+        origin = origin_of(node)
+        block = origin.block
+        if node.op == "call_function" and not origin.backward and not is_view(node) and (not blocks or blocks[-1] != block):
+            blocks.append(block if isinstance(block, BlockId) else None)
+    return blocks
+
+
 def place(step: Step, options: Options, shape: BatchShape, *, training: bool) -> Placement:
     """The IPUs of a step's blocks.
 
@@ -156,13 +167,7 @@ def place(step: Step, options: Options, shape: BatchShape, *, training: bool) ->
         Error: an op outside all blocks, a pipeline that is never full, or too many IPUs.
         AssertionError: a block that the execution strategy does not know.
     """
-    blocks: List[Optional[BlockId]] = []
-    for node in step.graph_module.graph.nodes:
-        origin = origin_of(node)
-        block = origin.block
-        if node.op == "call_function" and not origin.backward and not is_view(node) and (not blocks or blocks[-1] != block):
-            blocks.append(block if isinstance(block, BlockId) else None)
-    placement = place_blocks(blocks, options._execution_strategy)
+    placement = place_blocks(block_order(step), options._execution_strategy)
     check_pipeline_is_filled(placement, training=training, gradient_accumulation=shape.n_accumulated, device_iterations=shape.n_iterations)
     check_number_of_ipus(placement, shape.n_replicas)
     return placement

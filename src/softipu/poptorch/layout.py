@@ -3,15 +3,16 @@
 from dataclasses import dataclass, replace
 from typing import Any, List, Optional, Tuple
 
+from softipu.capture.listed_ops import unlisted_ops
 from softipu.capture.update import OptimizerSpec
 from softipu.graph import Step
 from softipu.graph.effects import is_view
 from softipu.graph.origin import KEY, Origin, origin_of
 from softipu.poptorch import host_inputs
-from softipu.poptorch.compilation import compile_step, place
+from softipu.poptorch.compilation import block_order, compile_step
 from softipu.poptorch.executor import PoplarExecutor
 from softipu.poptorch.options import Options
-from softipu.poptorch.placement import Placement
+from softipu.poptorch.placement import Placement, place_blocks
 from softipu.poptorch.strategies import ShardedExecution
 from softipu.report.plan import Partials, Plan, Schedule, Stage
 
@@ -26,11 +27,13 @@ class Layout:
         step: of one micro-batch.
         optimizer: in training.
         plan: blocks as stages, and the options that a plan knows.
+        unlisted: ops that PopTorch does not list as supported, each with the line that calls it.
     """
 
     step: Step
     optimizer: Optional[OptimizerSpec]
     plan: Plan
+    unlisted: Tuple[str, ...] = ()
 
 
 def layout_of(executor: PoplarExecutor, micro_batch: int, *, root: str = "") -> Layout:
@@ -52,7 +55,8 @@ def capture_layout(executor: PoplarExecutor, micro_batch: int, *micro: Any, root
     given, call = executor._flatten(micro, {})
     used = [host_inputs.on_device(t) for t in given]
     step, _ = compile_step(executor.model, call, used, training=executor._training)
-    placement = place(step, executor.options, executor._shape, training=executor._training)
+    # Not `place`: a pipeline that is never full does not run, but has a price.
+    placement = place_blocks(block_order(step), executor.options._execution_strategy)
     return _layout(executor, step, placement, micro_batch, root)
 
 
@@ -84,7 +88,8 @@ def _layout(executor: PoplarExecutor, step: Step, placement: Placement, micro_ba
         n_io_tiles=locations.numIOTiles if locations.exists("numIOTiles") and isinstance(locations.numIOTiles, int) else 0,
         schedule=Schedule.SHARDED if isinstance(options._execution_strategy, ShardedExecution) else Schedule.PIPELINED,
     )
-    return Layout(step, optimizer, plan)
+    unlisted = tuple(f"{op.name} ({op.line})" if op.line else op.name for op in unlisted_ops(step.graph_module))
+    return Layout(step, optimizer, plan, unlisted)
 
 
 def _location(locations: Any, name: str) -> Any:

@@ -1,11 +1,11 @@
 """The interpreter engine: a graph as straight-line Python that calls ATen and frees every value after its last use."""
 
+import math
 import operator
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import torch
 from torch.fx import GraphModule, Node
-from torch.fx.node import map_arg
 
 from softipu.capture._torch_private import run_below_autograd
 from softipu.graph.aliases import node_storage
@@ -60,7 +60,8 @@ def generate(graph_module: GraphModule) -> Tuple[str, Dict[str, Any]]:
             return names[value]
         if isinstance(value, (list, tuple)):
             return "[" + ", ".join(text(v) for v in value) + "]"
-        if isinstance(value, (int, float, bool, str, type(None))) and not (isinstance(value, float) and (value != value or abs(value) == float("inf"))):
+        has_no_literal = isinstance(value, float) and not math.isfinite(value)
+        if isinstance(value, (int, float, bool, str, type(None))) and not has_no_literal:
             return repr(value)
         name = f"k{len(scope)}"  # dtypes, devices, infinities: bound by reference
         scope[name] = value
@@ -109,7 +110,7 @@ def _call(node: Node, text: Callable[[Any], str], scope: Dict[str, Any], *, is_w
 def _last_uses(graph_module: GraphModule) -> Dict[Node, List[Node]]:
     user: Dict[Node, Node] = {}
     for node in graph_module.graph.nodes:
-        map_arg((node.args, node.kwargs), lambda used, node=node: user.__setitem__(used, node))
+        user.update((used, node) for used in node.all_input_nodes)
     found: Dict[Node, List[Node]] = {}
     for used, node in user.items():
         found.setdefault(node, []).append(used)

@@ -6,7 +6,7 @@ losses and random numbers stay those of the single micro-batch, so the result di
 """
 
 from dataclasses import replace
-from typing import Any, List, Tuple
+from typing import Any, List, Tuple, cast
 
 import torch
 from torch.fx import Interpreter, Node
@@ -83,7 +83,7 @@ class _Batching(Interpreter):
         else:
             if overload_of(node) is None:
                 raise CannotBatch(f"{node.target} is no op of PyTorch")
-            summed_items = frozenset(int(u.args[1]) for u in node.users if is_item(u) and u in self._summed)
+            summed_items = frozenset(cast(int, u.args[1]) for u in node.users if is_item(u) and u in self._summed)
             call = Call(node.target, self._n, tuple(args), dict(kwargs), summed_items)
             value = self._total(node, call) if node in self._summed else self._many(call)
         if node in self._summed and isinstance(value, Many):

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -49,26 +48,17 @@ def test_devices_tells_the_backend_and_the_allowed_numbers(capsys, monkeypatch):
     assert "1, 2, 4, 8, 16, 32, 64" in out
 
 
+HEAVY = ("torch", "numpy", "lightning", "pytorch_lightning", "transformers", "rich")
+
+
 @pytest.mark.parametrize("args", [["--help"], ["devices"]])
-def test_help_and_devices_start_without_torch_and_fast(args):
-    assert run(*args).returncode == 0  # writes the byte code
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        run(*args)
-        times.append(time.perf_counter() - start)
-    bare = min(_bare_start() for _ in range(3))
-    assert min(times) - bare < 0.3
+def test_help_and_devices_start_without_heavy_imports(args):
+    """What makes a start slow is imports; seconds would test the machine."""
     program = (
-        f"import sys; from lightning_ipu.cli import main\ntry: main({args!r})\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"
+        f"import sys; from lightning_ipu.cli import main\ntry: main({args!r})\nexcept SystemExit: pass\n"
+        f"assert not set({HEAVY!r}) & set(sys.modules), sorted(set({HEAVY!r}) & set(sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE).returncode == 0
-
-
-def _bare_start():
-    start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "pass"])
-    return time.perf_counter() - start
 
 
 def test_doctor_runs_a_step_and_finds_nothing_wrong(capsys, monkeypatch):

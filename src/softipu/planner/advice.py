@@ -35,7 +35,7 @@ class _Advice:
         self._batches, self._optimizer, self._report, self._system = batches, optimizer, report, system
         self._plan = report.plan
         self._workload = batches.at(report.plan.micro_batch)
-        self._units = units_of(self._workload)
+        self._units = units_of(self._workload, batches.containers)
 
     def remedies(self) -> Tuple[Remedy, ...]:
         priced = [self._remedy(text, plan) for text, plan in self._changes()]

@@ -1,7 +1,7 @@
 """Where a model may be cut: the modules at whose first op a stage can begin."""
 
 from dataclasses import dataclass
-from typing import Dict, List, Sequence, Tuple
+from typing import AbstractSet, Dict, List, Sequence, Tuple
 
 from softipu.graph.origin import Origin
 
@@ -19,7 +19,7 @@ class Cut:
     first: int
 
 
-def cut_points(forward: Sequence[Origin]) -> Tuple[Cut, ...]:
+def cut_points(forward: Sequence[Origin], containers: AbstractSet[str] = frozenset()) -> Tuple[Cut, ...]:
     """The cuts of a model, in the order of the forward pass; the first is at its first op.
 
     A module is left out when ops of other modules run between its own: a block that it begins would begin again in the middle of
@@ -27,10 +27,11 @@ def cut_points(forward: Sequence[Origin]) -> Tuple[Cut, ...]:
 
     Args:
         forward: origins of the forward ops, in the order that they run.
+        containers: modules that are never called, such as lists of modules, at which no block can begin.
     """
     found: Dict[int, str] = {}
     for path, first in _unbroken(forward).items():
-        if first and (first not in found or len(path) < len(found[first])):
+        if first and path not in containers and (first not in found or len(path) < len(found[first])):
             found[first] = path
     return (Cut("", 0), *(Cut(path, first) for first, path in sorted(found.items())))
 

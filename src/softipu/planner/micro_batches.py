@@ -6,7 +6,7 @@ several, so one is not taken for the line. Where two captures have different ops
 """
 
 from dataclasses import fields, is_dataclass
-from typing import Any, Callable, Dict, Tuple
+from typing import AbstractSet, Any, Callable, Dict, Tuple
 
 from softipu.cost.workload import Workload, read_step
 from softipu.graph import Step
@@ -22,10 +22,11 @@ class MicroBatches:
     Args:
         step_at: captures the step for micro-batches of so many items.
         first: a micro-batch that can be captured; others are got from it.
+        containers: modules that are never called.
     """
 
-    def __init__(self, step_at: Callable[[int], Step], first: int) -> None:
-        self._step_at, self.first = step_at, first
+    def __init__(self, step_at: Callable[[int], Step], first: int, containers: AbstractSet[str] = frozenset()) -> None:
+        self._step_at, self.first, self.containers = step_at, first, containers
         self._known: Dict[int, Workload] = {}
         self._linear = True
 

@@ -82,7 +82,7 @@ class Splits:
         if key not in self._splitters:
             workload = self._batches.at(micro_batch)
             if micro_batch not in self._units:
-                self._units[micro_batch] = units_of(workload)
+                self._units[micro_batch] = units_of(workload, self._batches.containers)
             plan = replace(self._base, available_memory_proportion=(proportion,))
             costs = StageCosts(workload, self._units[micro_batch], self._optimizer, plan, self._system, self._calibration)
             self._splitters[key] = Splitter(costs)

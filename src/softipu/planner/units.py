@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Dict, List, Sequence, Tuple
+from typing import AbstractSet, Dict, List, Sequence, Tuple
 
 from softipu.cost.workload import Workload
 from softipu.graph.origin import Origin
@@ -43,11 +43,11 @@ class Units:
         return bisect_right(self.first_runs, run) - 1
 
 
-def units_of(workload: Workload) -> Units:
-    """The units of a workload."""
+def units_of(workload: Workload, containers: AbstractSet[str] = frozenset()) -> Units:
+    """The units of a workload; no stage begins at ``containers``, modules that are never called."""
     forward = [op.origin for op in workload.ops if not op.origin.backward]
     layers = repeated_modules(forward)
-    cuts = _with_products(_fewer(cut_points(forward), forward, layers, _sent(workload)), workload)
+    cuts = _with_products(_fewer(cut_points(forward, containers), forward, layers, _sent(workload)), workload)
     first_runs = tuple(forward[cut.first].run if cut.first else 0 for cut in cuts)
     ends = []
     for path in layers:

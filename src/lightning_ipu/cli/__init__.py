@@ -10,7 +10,8 @@ from typing import List, Optional, Tuple
 COMMANDS = {
     "run": "run a script; its `import poptorch` gets the software IPU's where there is no Poplar SDK",
     "plan": "whether a script's model fits on IPUs, how fast it trains there, and with --search the best way to split it",
-    "devices": "the IPUs that accelerator='ipu' would use",
+    "validate": "published runs priced by the machine model, beside what was measured",
+    "devices": "the IPUs that accelerator='ipu' would use, and with --figures every known IPU and system with its sources",
     "doctor": "what is installed, what would run a step, and what is wrong",
 }
 

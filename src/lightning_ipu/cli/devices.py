@@ -1,13 +1,22 @@
-"""`lightning-ipu devices`: what accelerator="ipu" would use here."""
+"""`lightning-ipu devices`: what accelerator="ipu" would use here, and the figures of all IPUs that the machine model knows."""
 
 import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None: the answer depends on the machine alone."""
+    """Which question is asked."""
+    parser.add_argument(
+        "--figures", action="store_true", help="list the IPUs and systems of the machine model, each figure with its source"
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="of the figures: a table (default) or JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.figures:
+        from softipu.report.devices import devices_output
+
+        print(devices_output(arguments.format), end="")
+        return 0
     from lightning_ipu import backend
     from lightning_ipu.device_count import ALLOWED
 

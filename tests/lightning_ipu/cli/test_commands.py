@@ -115,3 +115,13 @@ if __name__ == "__main__":
 """
     result = run("run", script(text))
     assert result.stdout.strip() == "softipu.poptorch", result.stderr
+
+
+def test_devices_lists_the_figures_of_the_machine_model():
+    answer = run("devices", "--figures")
+    assert answer.returncode == 0 and "GC200" in answer.stdout and "POD16" in answer.stdout.upper()
+
+
+def test_validate_refuses_a_file_that_is_not_there():
+    answer = run("validate", "no-such-file.json")
+    assert answer.returncode == 2 and "no-such-file.json" in answer.stderr

@@ -95,17 +95,20 @@ def _cuts(c: Contraction, ipu: Ipu, half_partials: bool, n_tiles: int, n_rounds:
                 left = n_tiles // (group_parts * column_parts * inner_parts)
                 if left:
                     parts = (group_parts, min(c.rows, left), column_parts, inner_parts)
-                    yield _tile_work(c, ipu, half_partials, (groups, inner, columns), parts, n_rounds)
+                    yield _tile_work(c, ipu, half_partials, groups, inner_tile, columns_tile, parts, n_rounds)
 
 
 def _sizes(total: int, unit: int) -> Iterator[int]:
-    """Sizes of a tile's part: whole units, in steps of about a half."""
-    units = max(1, -(-total // unit))
-    size = 1
+    """Sizes of a tile's part: whole units in steps of about a quarter, or everything.
+
+    The steps are the same for all totals, and no size is evened out over the parts: what a larger product may be cut into, a smaller
+    one may be, so that it never takes longer.
+    """
+    units, size = -(-total // unit), 1
     while size < units:
         yield size * unit
-        size = max(size + 1, size + size // 2)
-    yield units * unit
+        size = max(size + 1, size + size // 4)
+    yield total
 
 
 def _units(c: Contraction, ipu: Ipu) -> Tuple[int, int]:
@@ -120,12 +123,17 @@ def _packed_groups(c: Contraction, ipu: Ipu) -> Tuple[int, int, int]:
 
 
 def _tile_work(
-    c: Contraction, ipu: Ipu, half_partials: bool, sizes: Tuple[int, int, int], parts: Tuple[int, int, int, int], n_rounds: int
+    c: Contraction,
+    ipu: Ipu,
+    half_partials: bool,
+    groups: int,
+    inner_tile: int,
+    columns_tile: int,
+    parts: Tuple[int, int, int, int],
+    n_rounds: int,
 ) -> Product:
-    groups, inner, columns = sizes
     group_parts, row_parts, column_parts, inner_parts = parts
     groups_tile, rows_tile = -(-groups // group_parts), -(-c.rows // row_parts)
-    columns_tile, inner_tile = -(-columns // column_parts), -(-inner // inner_parts)
     unit_in, unit_out = _units(c, ipu)
     width = c.bits // 8
     half = c.bits == 16 and half_partials

@@ -90,6 +90,14 @@ def test_more_work_never_takes_fewer_cycles(rows, inner, columns, which, more):
     assert plan(larger).cycles >= plan(c).cycles
 
 
+@pytest.mark.parametrize(
+    ("smaller", "larger"),
+    [((785, 2967, 2813), (785, 3111, 2813)), ((7, 77, 2557), (7, 84, 2557)), ((2525, 1984, 2585), (2525, 1984, 2635))],
+)
+def test_a_larger_product_finds_no_cut_that_the_smaller_one_lacks(smaller, larger):
+    assert plan(matmul(*smaller)).cycles <= plan(matmul(*larger)).cycles
+
+
 @given(rows=sizes, inner=sizes, columns=sizes, n_tiles=st.integers(8, 736))
 def test_more_tiles_never_take_more_cycles(rows, inner, columns, n_tiles):
     c = matmul(rows, inner, columns)

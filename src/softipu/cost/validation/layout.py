@@ -19,12 +19,12 @@ _RULES = {
     "RMSprop": ("RMSprop", False),
     "RMSprop-momentum": ("RMSprop", True),
 }
-_USUAL_PROPORTION = 0.2
+_USUAL_PROPORTION = 0.15
 # Where a run says nothing.
 ASSUMPTIONS = (
     "accumulators and first momenta of half models are half, second momenta float, as in graphcore/examples",
     "where no split is given and a replica has several IPUs, layers are spread evenly",
-    "where no available memory proportion is given, it is 0.2, the middle of what published configurations set",
+    "where no available memory proportion is given, it is 0.15, the median of the published configurations that give one",
     "partial sums are float where the run does not say half",
     "host transfers do not overlap with compute",
 )

@@ -1,6 +1,6 @@
 """IPUAccelerator: how many IPUs there are, what they are called, and what they report."""
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
@@ -21,23 +21,31 @@ class AcceleratorBody:
         super().__init__()
         self._statistics: Optional[Callable[[], Dict[str, float]]] = None
         self._with_cpu_statistics = False
+        self._monitors: List[Tuple[Any, Optional[bool]]] = []
 
     def setup_device(self, device: torch.device) -> None:
         """Nothing: a device is attached by the first call of a compiled step."""
 
-    def setup(self, trainer: Any) -> None:
-        """Called once before each run; makes DeviceStatsMonitor ask for the IPU's figures."""
-        self._statistics = getattr(trainer.strategy, "device_statistics", None)
+    def prepare_monitors(self, trainer: Any) -> None:
+        """Makes DeviceStatsMonitor ask for the IPU's figures. Called before callbacks are set up."""
         monitor = self.lightning.name("callbacks", "DeviceStatsMonitor")
         for callback in trainer.callbacks:
             if isinstance(callback, monitor) and hasattr(callback, "_cpu_stats"):
                 # The host's tensors are on the CPU, so the monitor takes the CPU for the device: with cpu_stats=False it would log
-                # nothing, with cpu_stats=True only this accelerator's answer.
-                self._with_cpu_statistics = self._with_cpu_statistics or bool(callback._cpu_stats)
-                callback._cpu_stats = None
+                # nothing, with None it would want psutil. With True it logs this accelerator's answer.
+                self._monitors.append((callback, callback._cpu_stats))
+                callback._cpu_stats = True
+        self._with_cpu_statistics = any(wanted for _, wanted in self._monitors)
+
+    def setup(self, trainer: Any) -> None:
+        """Called once before each run."""
+        self._statistics = getattr(trainer.strategy, "device_statistics", None)
 
     def teardown(self) -> None:
-        """Nothing: the strategy releases the devices."""
+        """Leaves DeviceStatsMonitor as it was; the strategy releases the devices."""
+        for callback, wanted in self._monitors:
+            callback._cpu_stats = wanted
+        self._monitors = []
 
     @classmethod
     def parse_devices(cls, devices: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 import torch
 
-from lightning_ipu import accumulation, backend, batching, counters, hooks, host_pass, model_parallel, optimizer_state, optimizers
+from lightning_ipu import accumulation, backend, batching, counters, figures, hooks, host_pass, model_parallel, optimizer_state, optimizers
 from lightning_ipu import options as ipu_options
 from lightning_ipu._lightning import Lightning
 from lightning_ipu.capturing import Capturing
@@ -15,7 +15,6 @@ from lightning_ipu.cutting import Sizes
 from lightning_ipu.device import CompiledStep, Device
 from lightning_ipu.one_process import OneProcess
 from lightning_ipu.program import Program
-from lightning_ipu.strategy_planning import StrategyPlanning
 
 _CHECKPOINT_KEY = "lightning_ipu"
 _log = logging.getLogger("lightning_ipu")
@@ -31,16 +30,9 @@ class StrategyBody(OneProcess):
         device_iterations: D, micro-batches (in training: weight updates) that one call of the device runs one after another.
         training_opts: ``poptorch.Options`` for training; not changed.
         inference_opts: ``poptorch.Options`` for validation, test and prediction; not changed.
-        plan: a plan of `lightning-ipu plan --search`, or the path of its plan.json: where the model is split, and options.
-        report_dir: folder for a report of what the training step costs on IPUs; written once, before the first call.
-        allow_oom: train also when the step needs more memory than IPUs have.
-
-    Attributes:
-        report: what the training step costs on IPUs; None before it is captured, and where the Poplar SDK runs it.
 
     Raises:
         ValueError: ``device_iterations`` is no positive whole number.
-        Error: a plan that cannot be read.
     """
 
     lightning: Lightning
@@ -58,24 +50,11 @@ class StrategyBody(OneProcess):
     setup_precision_plugin: Any
     _layer_sync: Any
 
-    def __init__(
-        self,
-        device_iterations: int = 1,
-        training_opts: Optional[Any] = None,
-        inference_opts: Optional[Any] = None,
-        *,
-        plan: Optional[Any] = None,
-        report_dir: Optional[Any] = None,
-        allow_oom: bool = False,
-    ) -> None:
+    def __init__(self, device_iterations: int = 1, training_opts: Optional[Any] = None, inference_opts: Optional[Any] = None) -> None:
         if isinstance(device_iterations, bool) or not isinstance(device_iterations, int) or device_iterations < 1:
             raise ValueError(f"IPUStrategy(device_iterations={device_iterations!r}): give a whole number from 1 on.")
         super().__init__()
-        self.arguments = {
-            **{"device_iterations": device_iterations, "training_opts": training_opts, "inference_opts": inference_opts},
-            **{"plan": plan, "report_dir": report_dir, "allow_oom": allow_oom},
-        }
-        self.planning = StrategyPlanning(self, plan, report_dir, allow_oom=allow_oom)
+        self.arguments = {"device_iterations": device_iterations, "training_opts": training_opts, "inference_opts": inference_opts}
         self.device_iterations = device_iterations
         self._training_opts, self._inference_opts = training_opts, inference_opts
         self._accumulate: Optional[int] = None
@@ -92,6 +71,7 @@ class StrategyBody(OneProcess):
         self._trainable: Optional[Any] = None
         self._loaded_random_state: Optional[List[int]] = None
         self._seconds = 0.0
+        self._bytes: Dict[str, float] = {}
 
     def released(self) -> Any:
         """This strategy, ready for another Trainer."""
@@ -113,11 +93,6 @@ class StrategyBody(OneProcess):
         return backend.poptorch()
 
     @property
-    def report(self) -> Any:
-        """What the training step costs on IPUs: see ``softipu.report``."""
-        return self.planning.report
-
-    @property
     def training_opts(self) -> Any:
         """Options of training: the user's, with what the Trainer's flags say once a run has begun. A copy each time."""
         return self._completed(trains=True)
@@ -129,7 +104,7 @@ class StrategyBody(OneProcess):
         return self._completed(trains=False)
 
     def _completed(self, *, trains: bool) -> Any:
-        own = self.planning.options(self._training_opts if trains else self._inference_opts, trains=trains)
+        own = self._training_opts if trains else self._inference_opts
         given = own.clone() if own is not None else self.poptorch.Options()
         return ipu_options.loader_options(given, self.sizes(trains=trains)) if self.device is not None else given
 
@@ -150,7 +125,7 @@ class StrategyBody(OneProcess):
         trainer = self.trainer
         self.refuse_other_processes(self.cluster_environment, self.lightning)
         self.accelerator.setup_device(self.root_device)
-        self.planning.begin()
+        self.accelerator.prepare_monitors(trainer)
         if trainer.state.fn == "fit" and self._accumulate is None:
             self._schedule = accumulation.schedule_of(trainer, self.lightning)
             self._accumulate = trainer.accumulate_grad_batches
@@ -181,6 +156,10 @@ class StrategyBody(OneProcess):
             self.device.random_state, self._loaded_random_state = self._loaded_random_state, None
             self._late_hooks = hooks.called_after_the_step(module, trainer.callbacks, self.lightning)
         self.setup_precision_plugin()
+        # Before anything is compiled: later, asking a weight may make PopTorch copy all of them.
+        self._bytes = {"ipu.weights_bytes": float(figures.weight_bytes(module))}
+        if self.optimizers:
+            self._bytes["ipu.optimizer_state_bytes"] = float(sum(figures.state_bytes(optimizer) for optimizer in self.optimizers))
 
     def make_capturing(self) -> Any:
         """What captures the steps of this run."""
@@ -201,8 +180,8 @@ class StrategyBody(OneProcess):
         """D, G and R."""
         if self._sizes is None:
             self._sizes = ipu_options.sizes_of(
-                self.planning.options(self._training_opts, trains=True) or self.poptorch.Options(),
-                self.planning.options(self._inference_opts, trains=False) or self.poptorch.Options(),
+                self._training_opts if self._training_opts is not None else self.poptorch.Options(),
+                self._inference_opts if self._inference_opts is not None else self.poptorch.Options(),
                 devices=len(self.parallel_devices or [0]),
                 ipus=model_parallel.ipus_of(self.lightning_module),
                 accumulate=self._accumulate or 1 if self._schedule is None else self._schedule.common_multiple,
@@ -217,10 +196,7 @@ class StrategyBody(OneProcess):
         """A loader of host batches from the user's."""
         trains = bool(self.trainer.training)
         given = self.training_opts if trains else self.inference_opts
-        made = batching.host_loader(dataloader, self.sizes(trains=trains), self.poptorch, given, self.lightning, trains=trains)
-        if trains:
-            self.planning.check_loader(batching.sizes_of_loader(made, self.sizes(trains=True)))
-        return made
+        return batching.host_loader(dataloader, self.sizes(trains=trains), self.poptorch, given, self.lightning, trains=trains)
 
     def estimated_updates(self, lightnings: Any) -> Any:
         """Trainer.estimated_stepping_batches in weight updates, from Lightning's own answer."""
@@ -395,18 +371,19 @@ class StrategyBody(OneProcess):
     # Figures and the end
 
     def device_statistics(self) -> Dict[str, float]:
-        """Figures of the last call of the device."""
-        found = {"ipu.devices": float(len(self.parallel_devices or [])), "ipu.call_seconds": self._seconds}
-        alive = self.device.alive if self.device is not None else []
-        found["ipu.compiled_steps"] = float(len(alive))
-        return found
+        """Figures of the last call of the device, of what each replica holds, and of the machine model where a step has been priced."""
+        found = {"ipu.devices": float(len(self.parallel_devices or [])), "ipu.call_seconds": self._seconds, **self._bytes}
+        if self.device is not None:
+            found["ipu.compiled_steps"] = float(len(self.device.alive))
+            if self.device.holder is not None:
+                found.update(figures.cycles(self.device.holder.executor, self.poptorch))
+        return {**found, **figures.of_report(getattr(getattr(self, "planning", None), "report", None))}
 
     def on_exception(self, exception: BaseException) -> None:
         """Nothing: teardown releases the devices."""
 
     def teardown(self) -> None:
         """Brings everything to the host and releases the devices. Raises nothing of its own, so that the user's error is the one shown."""
-        self.planning.end()
         trainer = self.lightning_module._trainer if self.lightning_module is not None else None
         if self.device is not None:
             self._keep_for_checkpoints()

@@ -11,7 +11,7 @@ from lightning_ipu.captured_step import CapturedStep, Conditions, no_numbers
 from lightning_ipu.device import CompiledStep, Device
 from lightning_ipu.live import Needs
 from lightning_ipu.logged import MetricArithmetic, Notes, metrics_of
-from lightning_ipu.model_parallel import blocks_seen
+from lightning_ipu.model_parallel import blocks_seen, marked_loss
 from lightning_ipu.outputs import Cut
 from lightning_ipu.step_module import FIRST_SLOTS, Call, NoLoss, SlotsExhausted, StepModule
 from lightning_ipu.watch import Recapture, StateOnModule, Watch
@@ -95,7 +95,7 @@ class Capturing:
             watch=watch,
             notes=lambda reference: Notes(strategy.lightning, reference),
             env=environment,
-            identity_loss=poptorch.identity_loss if trains else None,
+            identity_loss=functools.partial(marked_loss, poptorch) if trains else None,
             context=strategy.precision_plugin.forward_context,
             schedules=(strategy.optimizers, [config.scheduler for config in strategy.lr_scheduler_configs]),
             twin=is_twin,

@@ -1,9 +1,13 @@
 """How many IPUs one replica of a model takes: what poptorch.BeginBlock and poptorch.Block in it say."""
 
 import contextlib
-from typing import Any, Iterator, List
+from typing import Any, Iterator, List, Optional, Tuple
 
+import torch
 from torch import nn
+
+# On a block: the ids that it was made with, before entering it gives it one.
+_GIVEN = "_lightning_ipu_given"
 
 
 def ipus_of(module: nn.Module) -> int:
@@ -13,26 +17,54 @@ def ipus_of(module: nn.Module) -> int:
     return max(numbers, default=0) + 1
 
 
+class BlocksSeen(List[int]):
+    """The ``ipu_id`` of every block that was entered or started, and which block was left last.
+
+    Attributes:
+        left: ids of the block that the step has left, so that what runs now is in none; None before that and within a block.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: Optional[Tuple[Optional[str], Optional[int]]] = None
+
+
 @contextlib.contextmanager
-def blocks_seen(poptorch: Any) -> Iterator[List[int]]:
+def blocks_seen(poptorch: Any) -> Iterator[BlocksSeen]:
     """Collects the ``ipu_id`` of every ``poptorch.Block`` that is entered or started meanwhile."""
-    seen: List[int] = []
+    seen = BlocksSeen()
     block = poptorch.Block
-    enter, start = block.__enter__, block.start
+    enter, leave, start = block.__enter__, block.__exit__, block.start
 
-    def entered(self: Any) -> Any:
-        number = getattr(self, "_ipu_id", None)
-        if isinstance(number, int):
-            seen.append(number)
-        return enter(self)
-
-    def started(user_id: Any = None, ipu_id: Any = None) -> Any:
+    def began(ipu_id: Any) -> None:
+        seen.left = None
         if isinstance(ipu_id, int):
             seen.append(ipu_id)
+
+    def entered(self: Any) -> Any:
+        self.__dict__.setdefault(_GIVEN, (getattr(self, "_user_id", None), getattr(self, "_ipu_id", None)))
+        began(getattr(self, "_ipu_id", None))
+        return enter(self)
+
+    def left(self: Any, *error: Any) -> Any:
+        seen.left = self.__dict__.get(_GIVEN, (None, None))
+        return leave(self, *error)
+
+    def started(user_id: Any = None, ipu_id: Any = None) -> Any:
+        began(ipu_id)
         return start(user_id, ipu_id)
 
-    block.__enter__, block.start = entered, staticmethod(started)
+    left.seen = seen  # type: ignore[attr-defined]
+    block.__enter__, block.__exit__, block.start = entered, left, staticmethod(started)
     try:
         yield seen
     finally:
-        block.__enter__, block.start = enter, staticmethod(start)
+        block.__enter__, block.__exit__, block.start = enter, leave, staticmethod(start)
+
+
+def marked_loss(poptorch: Any, loss: torch.Tensor, share: float) -> torch.Tensor:
+    """``loss`` marked as what is differentiated, ``share`` of it; in the block that the step left last, where it is in none."""
+    seen = getattr(poptorch.Block.__exit__, "seen", None)
+    with contextlib.nullcontext() if seen is None or seen.left is None else poptorch.Block(*seen.left):
+        marked: torch.Tensor = poptorch.identity_loss(loss if share == 1.0 else loss * share, reduction="none")
+    return marked

@@ -235,7 +235,16 @@ class Program:
 
         self._refuse_other_shapes(arguments, conditions)
         call = Call(self.step, arguments.form, arguments.others, len(arguments.leaves), piece.cut.micro_rows, piece.cut.share)
-        captured = self._strategy.capturing.capture(self.step, call, piece.cut, tensors, environment, conditions, grow)
+        try:
+            captured = self._strategy.capturing.capture(self.step, call, piece.cut, tensors, environment, conditions, grow)
+        except self._strategy.poptorch.Error as error:
+            if not self.trains or "gradientAccumulation must be" not in str(error):
+                raise
+            raise self._strategy.lightning.misconfiguration(
+                f"{error} In Lightning's words: a pipeline over IPUs needs Trainer(accumulate_grad_batches=...) of at least twice the "
+                "number of its stages less one. Or run stage after stage: "
+                "IPUStrategy(training_opts=poptorch.Options().setExecutionStrategy(poptorch.ShardedExecution()))."
+            ) from error
         self.steps.append(captured)
         for text in captured.warnings():
             if text not in self._told:

@@ -93,7 +93,7 @@ class StepModule(nn.Module):
         call: how the step is called.
         watch: makes the record of a capture.
         notes: makes the notes of a capture.
-        identity_loss: marks the loss, in training; None elsewhere.
+        identity_loss: marks a share of the loss, in training; None elsewhere.
         context: entered around the step.
         schedules: the user's optimizers and schedulers, whose numbers the step may read.
         twin: hold the weights in parameters of this module's own, which share their memory with ``module``'s. For a second executor that
@@ -214,7 +214,7 @@ class StepModule(nn.Module):
             )
         assert self._identity_loss is not None
         share = self._call.share
-        marked = self._identity_loss(loss if share == 1.0 else loss * share, reduction="none")
+        marked = self._identity_loss(loss, share)
         if share != 1.0:
             marked = loss  # what the host gets
         kinds.mark_same(marked, loss)

@@ -106,6 +106,9 @@ class StrategyBody(OneProcess):
     def _completed(self, *, trains: bool) -> Any:
         own = self._training_opts if trains else self._inference_opts
         given = own.clone() if own is not None else self.poptorch.Options()
+        if own is None and not trains and self.device is not None and self.sizes(trains=False).is_split:
+            # Without options of the user's, validation runs stage after stage: a pipeline would want as many device iterations as stages.
+            given.setExecutionStrategy(self.poptorch.ShardedExecution())
         return ipu_options.loader_options(given, self.sizes(trains=trains)) if self.device is not None else given
 
     @property

@@ -121,9 +121,9 @@ class Side:
 
     def trainer(self, **flags: Any) -> Any:
         """A quiet Trainer of this side for two epochs; ``flags`` come on top."""
-        flags = {**QUIET, "max_epochs": 2, "devices": 1, "accumulate_grad_batches": self.way.accumulated, **flags}
+        devices = self.way.replicas if self.is_ipu else 1
+        flags = {**QUIET, "max_epochs": 2, "devices": devices, "accumulate_grad_batches": self.way.accumulated, **flags}
         if self.is_ipu:
-            flags["devices"] = self.way.replicas
             flags.setdefault("strategy", lightning_ipu.IPUStrategy(device_iterations=self.way.iterations))
         return pl.Trainer(accelerator=self.accelerator, **flags)
 

@@ -117,3 +117,20 @@ def test_loss_scaling_saves_small_gradients_from_underflow():
 def test_int32_indices_work_as_int64(function, index):
     x = torch.arange(6.0).view(2, 3)
     torch.testing.assert_close(run(function, x, torch.tensor(index, dtype=torch.int32)).float(), function(x, torch.tensor(index)).float())
+
+
+def test_half_layers_in_blocks_run_on_the_ipus_of_their_blocks():
+    class Split(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = poptorch.BeginBlock(nn.Linear(6, 8), ipu_id=0)
+            self.second = poptorch.BeginBlock(nn.Linear(8, 3), ipu_id=1)
+
+        def forward(self, x, y):
+            return poptorch.identity_loss(F.cross_entropy(self.second(torch.tanh(self.first(x))), y), "none")
+
+    options = poptorch.Options()
+    options.Training.gradientAccumulation(3)
+    model = Split().half()
+    trainer = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.1))
+    assert torch.isfinite(trainer(torch.randn(6, 6).half(), torch.randint(0, 3, (6,))))

@@ -12,6 +12,7 @@ from torch.fx.node import map_aggregate
 
 from softipu.graph.device_value import keep_device_value
 from softipu.graph.effects import overload_of, written_arguments
+from softipu.graph.origin import KEY, origin_of
 
 aten = torch.ops.aten
 
@@ -65,7 +66,8 @@ def _widen(graph_module: GraphModule, node: Node) -> None:
         for source in node.all_input_nodes:
             if isinstance(source.meta.get("val"), torch.Tensor) and _is_half(source.meta["val"]):
                 wide[source] = graph.call_function(aten._to_copy.default, (source,), {"dtype": torch.float32})
-                wide[source].meta.update(source.meta, val=source.meta["val"].to(torch.float32))
+                # It runs where its op does: a weight belongs to no block of its own.
+                wide[source].meta.update({**source.meta, "val": source.meta["val"].to(torch.float32), KEY: origin_of(node)})
                 keep_device_value(wide[source], source.meta["val"], emulated=True)
     node.args = map_aggregate(node.args, lambda v: _wide_dtype(wide.get(v, v) if isinstance(v, Node) else v))
     node.kwargs = map_aggregate(node.kwargs, lambda v: _wide_dtype(wide.get(v, v) if isinstance(v, Node) else v))

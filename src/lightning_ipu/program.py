@@ -4,8 +4,9 @@ For every call: cut the host batch into what the device takes at once, find a ca
 the IPUs, run it, and do on the host what the step did beside computing: logging, metrics, attributes.
 """
 
+import contextlib
 from dataclasses import dataclass, field
-from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, FrozenSet, Iterator, List, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -153,8 +154,9 @@ class Program:
         device.make_ready(step)
         if self.trains:
             self._strategy.bring_optimizer_up_to_date(step)
-        with self._strategy.timed_call():
-            outputs = step.executor(*captured.inputs(environments, piece.cut), *tensors)
+        inputs = captured.inputs(environments, piece.cut)
+        with self._strategy.timed_call(), self._naming_the_batch(environments):
+            outputs = step.executor(*inputs, *tensors)
         if self.trains:
             device.after_training_call(step)
         results = Results(outputs, captured.record.shapes, piece.cut)
@@ -162,6 +164,18 @@ class Program:
             self._refuse_anomalies(results, captured, environments)
         self._replay(captured, results, environments, arguments, is_whole=is_whole)
         return captured, results, environments[-1]
+
+    @contextlib.contextmanager
+    def _naming_the_batch(self, environments: List[Dict[Any, Any]]) -> Iterator[None]:
+        """With Trainer(detect_anomaly=True), says in which batches the device met a number that is none."""
+        try:
+            yield
+        except self._strategy.poptorch.Error as error:
+            if not (self.trains and self._strategy.detects_anomalies):
+                raise
+            first, last = environments[0]["batch_idx"], environments[-1]["batch_idx"]
+            batches = f"batch {first}" if first == last else f"batches {first} to {last}"
+            raise RuntimeError(f"Trainer(detect_anomaly=True): in {batches} {error}") from error
 
     def _refuse_anomalies(self, results: Results, captured: CapturedStep, environments: List[Dict[Any, Any]]) -> None:
         losses = results.micro_batches(captured.record.loss or 0, slice(0, results.cut.n_real))

@@ -106,6 +106,8 @@ class StrategyBody(OneProcess):
     def _completed(self, *, trains: bool) -> Any:
         own = self._training_opts if trains else self._inference_opts
         given = own.clone() if own is not None else self.poptorch.Options()
+        if trains and self.device is not None and self.detects_anomalies:
+            given.Precision.enableFloatingPointExceptions(True)
         if own is None and not trains and self.device is not None and self.sizes(trains=False).is_split:
             # Without options of the user's, validation runs stage after stage: a pipeline would want as many device iterations as stages.
             given.setExecutionStrategy(self.poptorch.ShardedExecution())

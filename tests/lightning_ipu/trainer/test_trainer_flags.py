@@ -150,13 +150,14 @@ def test_sync_batchnorm_with_replicas_is_refused_with_a_way_out():
         side.trainer(sync_batchnorm=True).fit(Net(), side.loader())
 
 
-def test_detect_anomaly_names_the_batch():
+@pytest.mark.parametrize("iterations, batches", [(1, "batch 2"), (4, "batches 0 to 3")])
+def test_detect_anomaly_names_the_batch_and_the_operation(iterations, batches):
     class Breaks(Net):
         def training_step(self, batch, batch_idx):
             return super().training_step(batch, batch_idx) / (batch_idx - 2.0)
 
-    side = Side("ipu")
-    with pytest.raises(Exception, match=r"(?s)(detect_anomaly=True.*batch 2|[Ff]loating point)"):
+    side = Side("ipu", Way(1, 1, iterations))
+    with pytest.raises(RuntimeError, match=rf"detect_anomaly=True\): in {batches} .*division by zero by aten.div"):
         side.trainer(detect_anomaly=True).fit(Breaks(), side.loader())
 
 

@@ -107,7 +107,7 @@ def subject_of(step: DryStep, *, first: int) -> Subject:
     def step_at(n: int) -> Any:
         return captured.pop(n) if n in captured else step.layout_at(n).step
 
-    return Subject(step.name, step_at, first, layout.optimizer, layout.unlisted)
+    return Subject(step.name, step_at, first, layout.optimizer, layout.containers, layout.unlisted)
 
 
 def _lightning_of(module: Any) -> Lightning:

@@ -12,6 +12,7 @@ from softipu.capture.context import capturing
 from softipu.capture.leaks import refuse_leaks, values_before
 from softipu.capture.losses import final_loss
 from softipu.capture.module_trail import ModuleTrail
+from softipu.capture.shared_results import join_shared_results
 from softipu.capture.static_forms import without_value_checks
 from softipu.capture.step_rules import StepRules
 from softipu.capture.user_code import explain
@@ -150,6 +151,7 @@ class _Recorder:
                 raise Error(f"{kind} {full} is removed from the model when calling the forward method. Leave it, or remove it before.")
 
     def finish(self, graph_module: torch.fx.GraphModule) -> Step:
+        join_shared_results(graph_module)
         values = [value for value, _ in self.fakes]
         placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
         (output,) = [n for n in graph_module.graph.nodes if n.op == "output"]

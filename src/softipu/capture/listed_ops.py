@@ -31,8 +31,8 @@ LISTED = frozenset(
     randn_like randperm reciprocal reflection_pad1d reflection_pad2d reflection_pad3d relu remainder repeat replication_pad1d
     replication_pad2d replication_pad3d roll round rrelu rrelu_with_noise rsqrt rsub scalar_tensor
     _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math scatter scatter_add scatter_reduce select_scatter
-    selu sgn sigmoid sign silu sin sinh slice_scatter smooth_l1_loss soft_margin_loss softmax _softmax softplus softshrink sort
-    special_xlog1py sqrt square stack std std_mean sub sum take tan tanh threshold topk tril _trilinear triu trunc uniform
+    selu sgn sigmoid sign silu sin sinh slice_scatter smooth_l1_loss soft_margin_loss softmax _softmax _safe_softmax softplus softshrink
+    sort special_xlog1py sqrt square stack std std_mean sub sum take tan tanh threshold topk tril _trilinear triu trunc uniform
     upsample_bicubic2d upsample_nearest1d upsample_nearest2d upsample_nearest3d var var_mean _weight_norm _weight_norm_interface where
     xlogy zero zeros zeros_like
     alias as_strided chunk clone contiguous copy_ detach diagonal empty empty_like empty_strided expand expand_as flatten lift_fresh

@@ -1,7 +1,9 @@
 """An executor's step, optimizer and layout as the cost model takes them: known after compilation, or captured without one."""
 
 from dataclasses import dataclass, replace
-from typing import Any, List, Optional, Tuple
+from typing import Any, FrozenSet, List, Optional, Tuple
+
+from torch import nn
 
 from softipu.capture.listed_ops import unlisted_ops
 from softipu.capture.update import OptimizerSpec
@@ -16,6 +18,7 @@ from softipu.poptorch.placement import Placement, place_blocks
 from softipu.poptorch.strategies import ShardedExecution
 from softipu.report.plan import Partials, Plan, Schedule, Stage
 
+_COUNTED = "paths counted from"
 _HALF = ("half", "float16")
 
 
@@ -28,12 +31,14 @@ class Layout:
         optimizer: in training.
         plan: blocks as stages, and the options that a plan knows.
         unlisted: ops that PopTorch does not list as supported, each with the line that calls it.
+        containers: paths of modules that are never called, such as lists of modules.
     """
 
     step: Step
     optimizer: Optional[OptimizerSpec]
     plan: Plan
     unlisted: Tuple[str, ...] = ()
+    containers: FrozenSet[str] = frozenset()
 
 
 def layout_of(executor: PoplarExecutor, micro_batch: int, *, root: str = "") -> Layout:
@@ -61,18 +66,30 @@ def capture_layout(executor: PoplarExecutor, micro_batch: int, *micro: Any, root
 
 
 def _count_from(step: Step, root: str) -> None:
-    """Counts paths of modules from the one at ``root``."""
-    for node in step.graph_module.graph.nodes if root else ():
+    """Counts paths of modules from the one at ``root``, once."""
+    meta = step.graph_module.meta
+    if not root or meta.get(_COUNTED) == root:
+        return
+    meta[_COUNTED] = root
+    for node in step.graph_module.graph.nodes:
         origin = node.meta.get(KEY)
         if origin is not None and origin.inside(root) and origin.module:
             node.meta[KEY] = replace(origin, module=origin.module[len(root) + 1 :])
+
+
+def _never_called(module: nn.Module, root: str) -> FrozenSet[str]:
+    """Paths of modules without a forward, such as lists of modules: no block can begin at one."""
+    start = f"{root}." if root else ""
+    found = (path for path, part in module.named_modules() if type(part).forward is nn.Module.forward)
+    return frozenset(path[len(start) :] for path in found if path.startswith(start))
 
 
 def _layout(executor: PoplarExecutor, step: Step, placement: Placement, micro_batch: int, root: str) -> Layout:
     _count_from(step, root)
     optimizer = executor._optimizer.spec if executor._optimizer is not None else None
     options, shape = executor.options, executor._shape
-    stages = _stages(step, placement, recompute=_recomputes(options))
+    containers = _never_called(executor.model, root)
+    stages = _stages(step, placement, containers, recompute=_recomputes(options))
     locations = options.TensorLocations
     optimizer_location = _location(locations, "location_optimizer")
     plan = Plan(
@@ -89,7 +106,7 @@ def _layout(executor: PoplarExecutor, step: Step, placement: Placement, micro_ba
         schedule=Schedule.SHARDED if isinstance(options._execution_strategy, ShardedExecution) else Schedule.PIPELINED,
     )
     unlisted = tuple(f"{op.name} ({op.line})" if op.line else op.name for op in unlisted_ops(step.graph_module))
-    return Layout(step, optimizer, plan, unlisted)
+    return Layout(step, optimizer, plan, unlisted, containers)
 
 
 def _location(locations: Any, name: str) -> Any:
@@ -107,7 +124,7 @@ def _proportions(options: Options, n_ipus: int) -> Tuple[float, ...]:
     return tuple(float(given.get(ipu, 0.6)) for ipu in range(n_ipus)) if given else (0.6,)
 
 
-def _stages(step: Step, placement: Placement, *, recompute: bool) -> Tuple[Stage, ...]:
+def _stages(step: Step, placement: Placement, containers: FrozenSet[str], *, recompute: bool) -> Tuple[Stage, ...]:
     """Blocks as stages: one begins where the next op is of another stage or IPU."""
     forward: List[Origin] = []
     for node in step.graph_module.graph.nodes:
@@ -120,7 +137,7 @@ def _stages(step: Step, placement: Placement, *, recompute: bool) -> Tuple[Stage
         here = (place_of.stage, place_of.ipu) if place_of is not None else (0, 0)
         if here == last:
             continue
-        begin = "" if not found else _beginning(forward, index, {stage.begin for stage in found})
+        begin = "" if not found else _beginning(forward, index, {stage.begin for stage in found} | containers)
         if begin is not None:
             found.append(Stage(begin, here[1], recompute))
             last = here

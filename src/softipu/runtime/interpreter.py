@@ -2,7 +2,7 @@
 
 import math
 import operator
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 import torch
 from torch.fx import GraphModule, Node
@@ -12,6 +12,7 @@ from softipu.graph.aliases import node_storage
 from softipu.graph.effects import written_arguments
 from softipu.runtime.direct_calls import direct_call
 from softipu.runtime.engine import EngineSettings, Function
+from softipu.runtime.strides import Strides
 
 
 class Interpreter:
@@ -34,20 +35,42 @@ class Interpreter:
 def compile_graph(graph_module: GraphModule) -> Function:
     """A function of the graph's inputs that returns its outputs as a list.
 
-    Runs beneath autograd. Needs no warm-up; the first call costs what every call costs.
+    Runs beneath autograd. Needs no warm-up; the first call checks how the values lie in memory besides.
     """
-    source, scope = generate(graph_module)
-    exec(compile(source, "<softipu interpreter>", "exec"), scope)  # noqa: S102 - our own generated code
-    body = scope["step"]
+    strides = Strides(graph_module)
+    constants = {str(n.target): _attribute(graph_module, str(n.target)) for n in graph_module.graph.nodes if n.op == "get_attr"}
+    body = _function(graph_module, constants, strides.checks())
+    is_checked = False
 
     def call(*inputs: Any) -> Sequence[Any]:
-        return run_below_autograd(body, inputs)
+        nonlocal body, is_checked
+        results: Sequence[Any] = run_below_autograd(body, inputs)
+        if not is_checked:
+            body, is_checked = _function(graph_module, constants, strides.moves()), True
+        return results
 
     return call
 
 
-def generate(graph_module: GraphModule) -> Tuple[str, Dict[str, Any]]:
-    """Python source of a function ``step`` and the names it needs."""
+def _function(
+    graph_module: GraphModule, constants: Mapping[str, Any], passed_through: Mapping[Node, Callable[[Any], Any]]
+) -> Callable[..., Any]:
+    source, scope = generate(graph_module, constants, passed_through)
+    exec(compile(source, "<softipu interpreter>", "exec"), scope)  # noqa: S102 - our own generated code
+    function: Callable[..., Any] = scope["step"]
+    return function
+
+
+def generate(
+    graph_module: GraphModule, constants: Mapping[str, Any], passed_through: Mapping[Node, Callable[[Any], Any]]
+) -> Tuple[str, Dict[str, Any]]:
+    """Python source of a function ``step`` and the names it needs.
+
+    Args:
+        graph_module: the graph.
+        constants: what its attributes are, by target.
+        passed_through: functions that the values of some nodes go through.
+    """
     scope: Dict[str, Any] = {}
     names: Dict[Node, str] = {}
     last_use = _last_uses(graph_module)
@@ -73,11 +96,14 @@ def generate(graph_module: GraphModule) -> Tuple[str, Dict[str, Any]]:
             parameters.append(names[node])
         elif node.op == "get_attr":
             name = f"c{index}"
-            scope[name] = _attribute(graph_module, str(node.target))
+            scope[name] = constants[str(node.target)]
             names[node] = name
         elif node.op == "call_function":
             names[node] = f"v{index}"
-            lines.append(f"{names[node]} = {_call(node, text, scope, is_written=node_storage(node) in written)}")
+            called = _call(node, text, scope, is_written=node_storage(node) in written)
+            lines.append(
+                f"{names[node]} = {text(passed_through[node])}({called})" if node in passed_through else f"{names[node]} = {called}"
+            )
         elif node.op == "call_method":
             names[node] = f"v{index}"
             rest = ", ".join([text(a) for a in node.args[1:]] + [f"{k}={text(v)}" for k, v in node.kwargs.items()])

@@ -55,7 +55,9 @@ def test_random_model_trains_as_eager_torch(drawn: Drawn):
     executor = poptorch.trainingModel(model, options, OPTIMIZERS[drawn.optimizer](model.parameters()))
     x = torch.randn(drawn.n_rows * drawn.iterations * drawn.accumulation * drawn.replicas, *drawn.pieces[0].shape)
     y, losses = executor(x)
-    expected_y, expected_losses, expected = eager(expected, drawn, x)
+    # The kernel behind gelu's gradient in torch 2.0 reads beyond the memory of a transposed one.
+    with torch.backends.mkldnn.flags(enabled=not torch.__version__.startswith("2.0.")):
+        expected_y, expected_losses, expected = eager(expected, drawn, x)
     close(y, expected_y)
     close(losses.reshape(-1), expected_losses)
     for (name, got), wanted in zip(model.state_dict().items(), expected.state_dict().values()):

@@ -1,0 +1,56 @@
+"""An op that returns one tensor twice gives the same graph in every capture of a process, and gradients in memory of their own."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from softipu import poptorch
+from softipu.capture import capture
+from softipu.capture.context import mark_loss
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.body = kind(4, 5, batch_first=True)
+
+    def forward(self, x):
+        y = self.body(x)[0]
+        return nn.functional.mse_loss(y, torch.zeros_like(y))
+
+
+def code(module, x):
+    def forward(tensors):
+        loss = module(*tensors)
+        mark_loss(loss, explicit=True)
+        return [loss]
+
+    return capture(module, forward, [x], training=True).graph_module.code
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_every_capture_gives_the_same_graph(kind):
+    module, x = Recurrent(kind), torch.randn(2, 3, 4)
+    assert len({code(module, x) for _ in range(4)}) == 1
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_gradients_of_every_capture_accumulate_as_in_eager_torch(kind):
+    torch.manual_seed(0)
+    expected, x = Recurrent(kind), torch.randn(6, 3, 4)
+    optimizer = torch.optim.SGD(expected.parameters(), lr=0.5)
+    models = [copy.deepcopy(expected) for _ in range(3)]
+    for _ in range(2):
+        optimizer.zero_grad()
+        expected(x).backward()
+        optimizer.step()
+    options = poptorch.Options()
+    options.Training.gradientAccumulation(3)
+    for model in models:  # the first capture of a process and those that follow
+        executor = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.5))
+        for _ in range(2):
+            executor(x)
+        for got, wanted in zip(model.parameters(), expected.parameters()):
+            torch.testing.assert_close(got.detach(), wanted.detach(), rtol=1e-5, atol=1e-6)

@@ -8,6 +8,7 @@ from torch import nn
 import softipu.capture.fake_kernels  # noqa: F401  (registers the kernels)
 from softipu.capture._torch_private import FakeTensorMode, disable_torch_function, new_fake_mode, trace
 from softipu.capture.bodies import refuse_leaked_values
+from softipu.capture.checkpoints import without_checkpoints
 from softipu.capture.context import capturing
 from softipu.capture.leaks import refuse_leaks, values_before
 from softipu.capture.losses import final_loss
@@ -99,7 +100,7 @@ class _Recorder:
             context.with_own_weights = lambda: replaced(self.module, own)
             context.here = lambda: trail.path
             context.on_block = lambda block: trail.enter_block(block, context.recent)
-            with trail.forward(outputs), replaced(self.module, swap), without_value_checks(), StepRules(
+            with trail.forward(outputs), replaced(self.module, swap), without_value_checks(), without_checkpoints(), StepRules(
                 context
             ), torch.enable_grad() if self.training else torch.no_grad():
                 outputs.extend(self.forward(by_role[Role.INPUT]))
@@ -110,7 +111,7 @@ class _Recorder:
                 return outputs
             loss = final_loss(context.losses)
             trail.claim(loss)
-            with trail.backward():
+            with trail.backward(), replaced(self.module, swap):  # a backward of the user may call modules again
                 gradients = self._gradients(loss, by_role[Role.PARAMETER], by_role[Role.LOSS_SCALE][0])
         return outputs + gradients
 
@@ -124,6 +125,7 @@ class _Recorder:
         seed = scale.to(loss.dtype).expand(loss.shape)
         found = torch.autograd.grad([loss], [p for _, p in trainable], [seed], allow_unused=True)
         kept = []
+        _refuse_other_backwards(trainable)
         for (name, parameter), gradient in zip(trainable, found):
             if gradient is not None:
                 self.gradient_names.append(name)
@@ -202,6 +204,16 @@ def _in_layout_of(gradient: torch.Tensor, parameter: torch.Tensor) -> torch.Tens
     if gradient.stride() != parameter.stride():
         return torch.empty_like(parameter).copy_(gradient)
     return gradient
+
+
+def _refuse_other_backwards(parameters: List[Tuple[str, torch.Tensor]]) -> None:
+    names = [name for name, parameter in parameters if parameter.grad is not None]
+    if names:
+        raise CaptureError(
+            f"backward() is called inside the step and adds to the gradients of {', '.join(names[:5])}{' and others' if names[5:] else ''}. An IPU "
+            "computes one backward pass, from the loss that the step returns. Return the loss and leave backward() out, and in the backward of a "
+            "torch.autograd.Function use torch.autograd.grad in its place."
+        )
 
 
 def _separate_gradients(graph_module: torch.fx.GraphModule, output: Any, n_outputs: int) -> None:

@@ -210,9 +210,9 @@ def _refuse_other_backwards(parameters: List[Tuple[str, torch.Tensor]]) -> None:
     names = [name for name, parameter in parameters if parameter.grad is not None]
     if names:
         raise CaptureError(
-            f"backward() is called inside the step and adds to the gradients of {', '.join(names[:5])}{' and others' if names[5:] else ''}. An IPU "
-            "computes one backward pass, from the loss that the step returns. Return the loss and leave backward() out, and in the backward of a "
-            "torch.autograd.Function use torch.autograd.grad in its place."
+            f"backward() is called inside the step and adds to the gradients of {', '.join(names[:5])}{' ...' if names[5:] else ''}. "
+            "An IPU computes one backward pass, from the loss that the step returns. Return the loss and leave backward() out, and in the "
+            "backward of a torch.autograd.Function use torch.autograd.grad in its place."
         )
 
 

@@ -1,5 +1,6 @@
 """How well the model predicts published runs, and that the calibration and its page are those of the script."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -63,12 +64,23 @@ def test_every_run_that_was_measured_fits(rows):
 def test_families_that_were_left_out_of_the_fit_are_predicted(workloads, rows):
     measured = cases(RUNS, workloads)
     fitted = fit(measured)
-    assert {n: getattr(fitted, n) for n in factor_names()} == {n: getattr(CALIBRATION, n) for n in factor_names()}, "run tools/calibrate.py"
+    for name in factor_names():  # printed with three digits; the last one depends on how a machine's libraries add
+        assert getattr(fitted, name).value == pytest.approx(getattr(CALIBRATION, name).value, rel=0.006), "run tools/calibrate.py"
     left_out = leave_one_family_out(measured)
     errors = sorted(abs(ratio - 1) for one in left_out for ratio in one.ratios.values())
     assert errors[len(errors) // 2] <= 0.15
     assert errors[-1] <= 0.40
-    assert PAGE.read_text(encoding="utf-8") == validation_page(rows, fitted, left_out), "run tools/calibrate.py"
+    (words, numbers), (new_words, new_numbers) = (_parts(t) for t in (PAGE.read_text("utf-8"), validation_page(rows, fitted, left_out)))
+    assert words == new_words, "run tools/calibrate.py"
+    for number, new in zip(numbers, new_numbers):
+        last_digit = 0.0101 if number > 0.1 else 0.0
+        assert number == pytest.approx(new, rel=0.006, abs=last_digit), "run tools/calibrate.py"
+
+
+def _parts(page):
+    """What a page says in words, and its numbers."""
+    parts = re.split(r"(\d[\d,]*\.?\d*(?:e[+-]\d+)?)", page)
+    return parts[::2], [float(number.replace(",", "")) for number in parts[1::2]]
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -21,6 +21,8 @@ def join_shared_results(graph_module: GraphModule) -> None:
         same = _SAME.get(node.target) if node.op == "call_function" else None
         if not same:
             continue
+        results = node.meta["val"]
+        node.meta["val"] = type(results)(results[same.get(number, number)] for number in range(len(results)))
         parts = {user.args[1]: user for user in node.users if user.target is operator.getitem}
         for number, first in same.items():
             second = parts.get(number)

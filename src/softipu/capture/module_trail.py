@@ -84,7 +84,7 @@ class ModuleTrail:
 
     def _next(self, path: str) -> Origin:
         """The origin of what runs from now on in the module at ``path``."""
-        if self._here.backward:  # a checkpointed module, whose forward is done again
+        if self._here.backward:  # a backward of the user's that runs a module's forward again
             return replace(self._here, module=path)
         self._n_runs += 1
         return Origin(path, run=self._n_runs, block=self._block)

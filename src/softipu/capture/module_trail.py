@@ -40,6 +40,21 @@ class ModuleTrail:
     @contextmanager
     def forward(self, outputs: List[torch.Tensor]) -> Iterator[None]:
         """Follows the modules; the caller puts into ``outputs`` what the forward returned."""
+        with self._following():
+            yield
+        self._mark()
+        self.claim(outputs)
+
+    @contextmanager
+    def backward(self) -> Iterator[None]:
+        """Nodes get the origin of the tape's functions, and the root's where none runs."""
+        self._here = Origin("", backward=True, run=self._n_runs)
+        with self._following():
+            yield
+        self._mark()
+
+    @contextmanager
+    def _following(self) -> Iterator[None]:
         handles = []
         for path, submodule in self._module.named_modules():
             handles.append(submodule.register_forward_pre_hook(self._entering(path), with_kwargs=True))
@@ -49,17 +64,6 @@ class ModuleTrail:
         finally:
             for handle in handles:
                 handle.remove()
-            self._mark()
-            self.claim(outputs)
-
-    @contextmanager
-    def backward(self) -> Iterator[None]:
-        """Nodes get the origin of the tape's functions, and the root's where none runs."""
-        self._here = Origin("", backward=True, run=self._n_runs)
-        try:
-            yield
-        finally:
-            self._mark()
 
     def _mark(self) -> None:
         """Gives the current origin to the nodes that have none yet."""
@@ -80,7 +84,8 @@ class ModuleTrail:
     def _leaving(self, module: nn.Module, args: Any, kwargs: Dict[str, Any], result: Any) -> None:
         self._mark()
         self.claim(result)
-        self._here = self._next(self._stack.pop().module)
+        before = self._stack.pop()
+        self._here = before if before.backward else self._next(before.module)
 
     def _next(self, path: str) -> Origin:
         """The origin of what runs from now on in the module at ``path``."""

@@ -4,6 +4,7 @@ The SDK's is taken where it can be imported and there is something for it to dri
 POPTORCH_IPU_MODEL=1. LIGHTNING_IPU_BACKEND=software|sdk overrides that.
 """
 
+import contextlib
 import functools
 import importlib
 import importlib.util
@@ -12,10 +13,11 @@ import os
 import sys
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Optional
+from typing import Iterator, Optional
 
 VARIABLE = "LIGHTNING_IPU_BACKEND"
 ALLOWED = ("software", "sdk")
+ENGINES = ("auto", "interpreter", "compiled")
 
 _log = logging.getLogger("lightning_ipu")
 
@@ -95,6 +97,30 @@ def poptorch() -> ModuleType:
     module = importlib.import_module("softipu.poptorch" if backend.name == "software" else "poptorch")
     _say(f"lightning-ipu: running on {backend.description}: {backend.reason}")
     return module
+
+
+@contextlib.contextmanager
+def engine(name: str, n_calls: Optional[int]) -> Iterator[None]:
+    """Models made inside run on this engine of the software IPU; an IPU has none to choose, which is logged once.
+
+    Args:
+        name: one of ENGINES.
+        n_calls: calls that each of them will get, where that is known; ``auto`` goes by it.
+    """
+    if poptorch().__name__ != "softipu.poptorch":
+        _say_unused(name)
+        yield
+        return
+    from softipu.poptorch import engine_choice
+
+    with engine_choice.using(name, n_calls):
+        yield
+
+
+@functools.lru_cache(maxsize=None)
+def _say_unused(name: str) -> None:
+    if name != "auto":
+        _say(f"lightning-ipu: IPUStrategy(engine={name!r}) is for the software IPU, and has no effect: the Poplar SDK runs the steps.")
 
 
 def _say(message: str) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import time
-from typing import Any, Dict, Iterator, List, Mapping, Optional
+from typing import Any, ContextManager, Dict, Iterator, List, Mapping, Optional
 
 import torch
 
@@ -14,7 +14,9 @@ from lightning_ipu.capturing import Capturing
 from lightning_ipu.cutting import Sizes
 from lightning_ipu.device import CompiledStep, Device
 from lightning_ipu.one_process import OneProcess
+from lightning_ipu.outputs import Cut
 from lightning_ipu.program import Program
+from lightning_ipu.work_to_come import calls_to_come
 
 _CHECKPOINT_KEY = "lightning_ipu"
 _log = logging.getLogger("lightning_ipu")
@@ -30,9 +32,11 @@ class StrategyBody(OneProcess):
         device_iterations: D, micro-batches (in training: weight updates) that one call of the device runs one after another.
         training_opts: ``poptorch.Options`` for training; not changed.
         inference_opts: ``poptorch.Options`` for validation, test and prediction; not changed.
+        engine: of the software IPU: ``interpreter`` starts at once, ``compiled`` is faster after a compilation, ``auto`` compiles what
+            will be called often enough; SOFTIPU_ENGINE decides for ``auto``.
 
     Raises:
-        ValueError: ``device_iterations`` is no positive whole number.
+        ValueError: ``device_iterations`` is no positive whole number, or there is no such engine.
     """
 
     lightning: Lightning
@@ -50,11 +54,21 @@ class StrategyBody(OneProcess):
     setup_precision_plugin: Any
     _layer_sync: Any
 
-    def __init__(self, device_iterations: int = 1, training_opts: Optional[Any] = None, inference_opts: Optional[Any] = None) -> None:
+    def __init__(
+        self,
+        device_iterations: int = 1,
+        training_opts: Optional[Any] = None,
+        inference_opts: Optional[Any] = None,
+        *,
+        engine: str = "auto",
+    ) -> None:
+        if engine not in backend.ENGINES:
+            raise ValueError(f"IPUStrategy(engine={engine!r}) is not known. Allowed: {', '.join(backend.ENGINES)}.")
         if isinstance(device_iterations, bool) or not isinstance(device_iterations, int) or device_iterations < 1:
             raise ValueError(f"IPUStrategy(device_iterations={device_iterations!r}): give a whole number from 1 on.")
         super().__init__()
         self.arguments = {"device_iterations": device_iterations, "training_opts": training_opts, "inference_opts": inference_opts}
+        self.arguments["engine"] = self._engine = engine
         self.device_iterations = device_iterations
         self._training_opts, self._inference_opts = training_opts, inference_opts
         self._accumulate: Optional[int] = None
@@ -170,6 +184,12 @@ class StrategyBody(OneProcess):
         """What captures the steps of this run."""
         assert self.device is not None
         return Capturing(self, self.device)
+
+    def engine(self, step: str, cut: Cut) -> ContextManager[None]:
+        """In which a step's executor is made, so that it runs on the engine that was asked for."""
+        sizes = self.sizes(trains=step == "training_step")
+        is_rest = (cut.n_iterations, cut.n_accumulated, cut.n_replicas) != (sizes.n_iterations, sizes.n_accumulated, sizes.n_replicas)
+        return backend.engine(self._engine, calls_to_come(self.trainer, step, sizes, is_rest=is_rest))
 
     def model_to_device(self) -> None:
         """Leaves the weights on the host; PopTorch uploads them."""

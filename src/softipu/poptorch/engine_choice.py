@@ -90,11 +90,11 @@ def build(choice: EngineChoice, step: Step, shape: BatchShape, settings: EngineS
         try:
             program = make(make_engine(name, settings))
         except CannotCompile as error:
-            _say(f"softipu: running on the interpreter, not on the engine '{name}': {error}.", logging.WARNING)
+            _say(f"softipu: running on the interpreter, not on the engine '{name}': {error}.", logging.WARNING, about=str(error))
             return make(make_engine("interpreter", settings))
-        _say(f"softipu: running on the engine '{name}': {reason}.", logging.INFO)
+        _say(f"softipu: running on the engine '{name}': {reason}.", logging.INFO, about=name)
         return program
-    _say(f"softipu: running on the interpreter: {reason}.", logging.INFO)
+    _say(f"softipu: running on the interpreter: {reason}.", logging.INFO, about=name)
     return make(make_engine(name, settings))
 
 
@@ -105,8 +105,8 @@ def _decide(choice: EngineChoice, step: Step, shape: BatchShape) -> Tuple[str, s
         return "interpreter", f"the work to come is not known ({VARIABLE}=compiled compiles)"
     n_micro_batches, needed = choice.n_calls * shape.n_micro_batches, effort(step).pays_after()
     if n_micro_batches < needed:
-        return "interpreter", f"{n_micro_batches} micro-batches to come, and compiling pays after about {needed}"
-    return "compiled", f"{n_micro_batches} micro-batches to come, and compiling pays after about {needed}"
+        return "interpreter", f"{n_micro_batches:,} micro-batches to come, and compiling pays after about {needed:,}"
+    return "compiled", f"{n_micro_batches:,} micro-batches to come, and compiling pays after about {needed:,}"
 
 
 def _checked(name: str, what: str) -> str:
@@ -115,10 +115,11 @@ def _checked(name: str, what: str) -> str:
     return name
 
 
-def _say(message: str, level: int) -> None:
-    if message in _said:
+def _say(message: str, level: int, *, about: str) -> None:
+    """Logs ``message``, the first one about an engine."""
+    if about in _said:
         return
-    _said.add(message)
+    _said.add(about)
     # Users see it without setting logging up.
     if not _log.handlers and not logging.getLogger().handlers:
         _log.addHandler(logging.StreamHandler(sys.stderr))

@@ -11,10 +11,11 @@ from lightning_ipu import _register
 
 if TYPE_CHECKING:
     from lightning_ipu.accelerator import AcceleratorBody as IPUAccelerator
+    from lightning_ipu.planning import plan
     from lightning_ipu.precision import PrecisionBody as IPUPrecision
     from lightning_ipu.strategy import StrategyBody as IPUStrategy
 
-__all__ = ["IPUAccelerator", "IPUPrecision", "IPUStrategy", "__version__", "poptorch"]
+__all__ = ["IPUAccelerator", "IPUPrecision", "IPUStrategy", "__version__", "plan", "poptorch"]
 
 _CLASSES = {"IPUAccelerator": "accelerator", "IPUStrategy": "strategy", "IPUPrecision": "precision"}
 
@@ -32,6 +33,10 @@ def __getattr__(name: str) -> Any:
         from lightning_ipu import backend
 
         return backend.poptorch()
+    if name == "plan":
+        from lightning_ipu.planning import plan
+
+        return plan
     if name == "__version__":
         from lightning_ipu._lightning import own_version
 

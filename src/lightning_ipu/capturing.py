@@ -25,10 +25,11 @@ class Capturing:
     Args:
         strategy: whose options, precision and optimizer the steps have.
         device: the IPUs.
+        looks_only: the steps are not for running, so what they cost does not matter here.
     """
 
-    def __init__(self, strategy: Any, device: Device) -> None:
-        self._strategy, self._device = strategy, device
+    def __init__(self, strategy: Any, device: Device, *, looks_only: bool = False) -> None:
+        self._strategy, self._device, self._looks_only = strategy, device, looks_only
         self._module = strategy.lightning_module
         self._internal = set(vars(torch.nn.Module())) | set(vars(strategy.lightning.name("core.module", "LightningModule")())) | {"log"}
 
@@ -49,6 +50,8 @@ class Capturing:
                 with blocks_seen(strategy.poptorch) as ipu_ids:
                     self._device.compile(compiled, [*no_numbers(cut.n_micro_batches, n_slots), *tensors])
                 self._refuse_more_ipus(compiled, ipu_ids, step)
+                if compiled.trains and not self._looks_only:
+                    self._price(compiled, step, call, cut, tensors, environment, conditions, grow)
                 break
             except Recapture as again:
                 before = (live, fixed)
@@ -62,6 +65,15 @@ class Capturing:
         record = compiled.module.captured
         assert record is not None, "PopTorch compiled without running forward"
         return CapturedStep(compiled, record, conditions, call.others, n_slots)
+
+    def _price(self, compiled: CompiledStep, step: str, call: Call, cut: Cut, tensors: List[torch.Tensor], *rest: Any) -> None:
+        """Lets the strategy look at what the step costs before it runs. DoesNotFitError: more memory than IPUs have."""
+        from lightning_ipu.dry_run import layouts
+
+        sizes = self._strategy.sizes(trains=compiled.trains)
+        rows = next((tensor.shape[0] for tensor in tensors if tensor.dim()), cut.n_micro_batches)
+        layout_at = layouts(self._strategy, step, call, sizes, tensors, rows, *rest)
+        self._strategy.planning.look_at(compiled, cut.micro_rows, functools.partial(self._device.drop, compiled), layout_at)
 
     def _refuse_more_ipus(self, compiled: CompiledStep, ipu_ids: List[int], step: str) -> None:
         strategy = self._strategy

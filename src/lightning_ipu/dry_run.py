@@ -103,15 +103,39 @@ class _DryCapturing:
         rows = next((t.shape[0] for t in tensors if t.dim()), 1)
         micro_batch = max(1, rows // self._loaded.n_micro_batches)
 
-        def layout_at(n: int) -> Any:
-            board = _DrawingBoard(strategy, n)
-            own = Cut(sizes.n_iterations, sizes.n_accumulated, sizes.n_replicas, n, sizes.n_micro_batches)
-            resized = [_rows_of(tensor, rows, n) for tensor in tensors]
-            Capturing(strategy, board).capture(step, replace(call, micro_rows=n), own, resized, environment, conditions, grow)
-            return board.layout
-
+        layout_at = layouts(strategy, step, call, sizes, tensors, rows, environment, conditions, grow)
         self._found.append(DryStep(type(strategy.lightning_module).__name__, layout_at, micro_batch))
         raise Stopped
+
+
+def layouts(
+    strategy: Any,
+    step: str,
+    call: Call,
+    sizes: Sizes,
+    tensors: Sequence[torch.Tensor],
+    rows: int,
+    environment: Dict[Any, Any],
+    conditions: Conditions,
+    grow: Grow,
+) -> Callable[[int], Any]:
+    """A function that captures a step for micro-batches of so many items, and gives its layout.
+
+    Args:
+        strategy, step, call, environment, conditions, grow: as for ``Capturing.capture``.
+        sizes: D, G and R.
+        tensors: a batch of the step.
+        rows: how many rows its tensors have.
+    """
+
+    def layout_at(n: int) -> Any:
+        board = _DrawingBoard(strategy, n)
+        own = Cut(sizes.n_iterations, sizes.n_accumulated, sizes.n_replicas, n, sizes.n_micro_batches)
+        resized = [_rows_of(tensor, rows, n) for tensor in tensors]
+        Capturing(strategy, board, looks_only=True).capture(step, replace(call, micro_rows=n), own, resized, environment, conditions, grow)
+        return board.layout
+
+    return layout_at
 
 
 def _rows_of(tensor: torch.Tensor, rows: int, n: int) -> torch.Tensor:

@@ -12,9 +12,17 @@ _GIVEN = "_lightning_ipu_given"
 
 def ipus_of(module: nn.Module) -> int:
     """IPUs of one replica, as far as ``BeginBlock`` marks on the modules tell: the highest ``ipu_id`` and one."""
+    return max((number for number in _marks(module) if isinstance(number, int)), default=0) + 1
+
+
+def has_blocks(module: nn.Module) -> bool:
+    """Whether there is a ``BeginBlock`` mark on the module or within it."""
+    return bool(_marks(module))
+
+
+def _marks(module: nn.Module) -> List[Any]:
     marks = [mark for part in module.modules() for mark in (part, *part._forward_pre_hooks.values())]
-    numbers = [mark.__dict__["_ipu_id"] for mark in marks if isinstance(getattr(mark, "__dict__", {}).get("_ipu_id"), int)]
-    return max(numbers, default=0) + 1
+    return [mark.__dict__["_ipu_id"] for mark in marks if "_ipu_id" in getattr(mark, "__dict__", {})]
 
 
 class BlocksSeen(List[int]):

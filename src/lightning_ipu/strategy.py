@@ -16,6 +16,7 @@ from lightning_ipu.device import CompiledStep, Device
 from lightning_ipu.one_process import OneProcess
 from lightning_ipu.outputs import Cut
 from lightning_ipu.program import Program
+from lightning_ipu.strategy_planning import StrategyPlanning
 from lightning_ipu.work_to_come import calls_to_come
 
 _CHECKPOINT_KEY = "lightning_ipu"
@@ -34,9 +35,16 @@ class StrategyBody(OneProcess):
         inference_opts: ``poptorch.Options`` for validation, test and prediction; not changed.
         engine: of the software IPU: ``interpreter`` starts at once, ``compiled`` is faster after a compilation, ``auto`` compiles what
             will be called often enough; SOFTIPU_ENGINE decides for ``auto``.
+        plan: a plan of `lightning-ipu plan --search`, or the path of its plan.json: where the model is split, and options.
+        report_dir: folder for a report of what the training step costs on IPUs; written once, before the first call.
+        allow_oom: train also when the step needs more memory than IPUs have.
+
+    Attributes:
+        report: what the training step costs on IPUs; None before it is captured, and where the Poplar SDK runs it.
 
     Raises:
         ValueError: ``device_iterations`` is no positive whole number, or there is no such engine.
+        Error, TypeError: a plan that cannot be read, or is none.
     """
 
     lightning: Lightning
@@ -61,14 +69,21 @@ class StrategyBody(OneProcess):
         inference_opts: Optional[Any] = None,
         *,
         engine: str = "auto",
+        plan: Optional[Any] = None,
+        report_dir: Optional[Any] = None,
+        allow_oom: bool = False,
     ) -> None:
         if engine not in backend.ENGINES:
             raise ValueError(f"IPUStrategy(engine={engine!r}) is not known. Allowed: {', '.join(backend.ENGINES)}.")
         if isinstance(device_iterations, bool) or not isinstance(device_iterations, int) or device_iterations < 1:
             raise ValueError(f"IPUStrategy(device_iterations={device_iterations!r}): give a whole number from 1 on.")
         super().__init__()
-        self.arguments = {"device_iterations": device_iterations, "training_opts": training_opts, "inference_opts": inference_opts}
-        self.arguments["engine"] = self._engine = engine
+        self.arguments = {
+            **{"device_iterations": device_iterations, "training_opts": training_opts, "inference_opts": inference_opts},
+            **{"engine": engine, "plan": plan, "report_dir": report_dir, "allow_oom": allow_oom},
+        }
+        self._engine = engine
+        self.planning = StrategyPlanning(self, plan, report_dir, allow_oom=allow_oom)
         self.device_iterations = device_iterations
         self._training_opts, self._inference_opts = training_opts, inference_opts
         self._accumulate: Optional[int] = None
@@ -107,6 +122,11 @@ class StrategyBody(OneProcess):
         return backend.poptorch()
 
     @property
+    def report(self) -> Any:
+        """What the training step costs on IPUs: see ``softipu.report``."""
+        return self.planning.report
+
+    @property
     def training_opts(self) -> Any:
         """Options of training: the user's, with what the Trainer's flags say once a run has begun. A copy each time."""
         return self._completed(trains=True)
@@ -118,7 +138,7 @@ class StrategyBody(OneProcess):
         return self._completed(trains=False)
 
     def _completed(self, *, trains: bool) -> Any:
-        own = self._training_opts if trains else self._inference_opts
+        own = self.planning.options(self._training_opts if trains else self._inference_opts, trains=trains)
         given = own.clone() if own is not None else self.poptorch.Options()
         if trains and self.device is not None and self.detects_anomalies:
             given.Precision.enableFloatingPointExceptions(True)
@@ -154,6 +174,7 @@ class StrategyBody(OneProcess):
     def setup(self, trainer: Any) -> None:
         """Checks what cannot be honoured, and makes optimizers and schedulers."""
         module = self.lightning_module
+        self.planning.begin()
         if trainer.state.fn == "fit":
             hooks.refuse_overridden(module, self.lightning)
         if self._layer_sync is not None and self.sizes(trains=True).n_replicas > 1:
@@ -205,8 +226,8 @@ class StrategyBody(OneProcess):
         """D, G and R."""
         if self._sizes is None:
             self._sizes = ipu_options.sizes_of(
-                self._training_opts if self._training_opts is not None else self.poptorch.Options(),
-                self._inference_opts if self._inference_opts is not None else self.poptorch.Options(),
+                self.planning.options(self._training_opts, trains=True) or self.poptorch.Options(),
+                self.planning.options(self._inference_opts, trains=False) or self.poptorch.Options(),
                 devices=len(self.parallel_devices or [0]),
                 ipus=model_parallel.ipus_of(self.lightning_module),
                 accumulate=self._accumulate or 1 if self._schedule is None else self._schedule.common_multiple,
@@ -221,7 +242,10 @@ class StrategyBody(OneProcess):
         """A loader of host batches from the user's."""
         trains = bool(self.trainer.training)
         given = self.training_opts if trains else self.inference_opts
-        return batching.host_loader(dataloader, self.sizes(trains=trains), self.poptorch, given, self.lightning, trains=trains)
+        made = batching.host_loader(dataloader, self.sizes(trains=trains), self.poptorch, given, self.lightning, trains=trains)
+        if trains:
+            self.planning.check_loader(batching.sizes_of_loader(made, self.sizes(trains=True)))
+        return made
 
     def estimated_updates(self, lightnings: Any) -> Any:
         """Trainer.estimated_stepping_batches in weight updates, from Lightning's own answer."""
@@ -409,6 +433,7 @@ class StrategyBody(OneProcess):
 
     def teardown(self) -> None:
         """Brings everything to the host and releases the devices. Raises nothing of its own, so that the user's error is the one shown."""
+        self.planning.end()
         trainer = self.lightning_module._trainer if self.lightning_module is not None else None
         if self.device is not None:
             self._keep_for_checkpoints()

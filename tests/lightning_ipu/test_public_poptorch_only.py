@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import lightning_ipu
 from lightning_ipu import backend, poptorch
+from softipu.report.plan import Plan, Stage
 
 QUIET = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
 PLUGIN = os.path.dirname(lightning_ipu.__file__) + os.sep
@@ -23,6 +24,7 @@ PLUGIN = os.path.dirname(lightning_ipu.__file__) + os.sep
 # What PopTorch 3.4's user guide and API reference have, as far as a plug-in for Lightning could want it.
 MODULE = set(
     "Block BeginBlock BlockFunction Options OutputMode DataLoader DataLoaderMode trainingModel inferenceModel identity_loss optim enums "
+    "PipelinedExecution ShardedExecution AutoStage BeginBlock TensorLocationSettings recomputationCheckpoint "
     "PoplarExecutor Error isRunningOnIpu ipuHardwareIsAvailable ipuHardwareVersion setLogLevel removeBlocks load".split()
 )
 EXECUTOR = set(
@@ -33,8 +35,11 @@ EXECUTOR = set(
 OPTIONS = set(
     "Training Precision Distributed TensorLocations clone deviceIterations replicationFactor outputMode randomSeed random_seed "
     "device_iterations replication_factor output_mode input_group_size broadcastBuffers relaxOptimizerAttributesChecks "
-    "defaultOutputMode toDict".split()
+    "setExecutionStrategy setAvailableMemoryProportion _Popart defaultOutputMode toDict".split()
 )
+POPART, PRECISION = {"set"}, {"setPartialsType", "enableFloatingPointExceptions"}
+LOCATIONS = {"numIOTiles", "setOptimizerLocation"}
+LOCATION = {"useOnChipStorage", "useReplicatedTensorSharding"}
 TRAINING = {"gradientAccumulation", "gradient_accumulation", "accumulationAndReplicationReductionType"}
 # The last is what the plug-in itself puts there.
 LOADER = {"options", "combinedBatchSize", "terminate", "_lightning_ipu_sizes"}
@@ -78,6 +83,10 @@ def watched(monkeypatch):
     watch(poptorch.PoplarExecutor, EXECUTOR)
     watch(poptorch.Options, OPTIONS)
     watch(type(poptorch.Options().Training), TRAINING)
+    watch(type(poptorch.Options()._Popart), POPART)
+    watch(type(poptorch.Options().Precision), PRECISION)
+    watch(type(poptorch.Options().TensorLocations), LOCATIONS)
+    watch(poptorch.TensorLocationSettings, LOCATION)
     watch(poptorch.DataLoader, LOADER, DataLoader)
     watch(poptorch.optim.SGD, OPTIMIZER, torch.optim.SGD)
     proxy = Module("poptorch")
@@ -127,6 +136,24 @@ def test_every_kind_of_run_uses_public_names_only(watched, devices, tmp_path):
     assert sum(len(p) for p in predictions) == 34
     assert {"compile", "detachFromDevice", "attachToDevice", "destroy"} <= watched["PoplarExecutor"]
     assert "trainingModel" in watched["poptorch"]
+
+
+def test_a_plan_is_applied_through_public_names_only(watched, monkeypatch):
+    plan = Plan(
+        stages=(Stage("", 0, recompute=True), Stage("body.2", 1)), micro_batch=4, gradient_accumulation=4, checkpoints=("body.1",),
+        optimizer_state_off_chip=True, replicated_tensor_sharding=True, n_io_tiles=32,
+    )  # fmt: skip
+    loader = DataLoader(TensorDataset(torch.randn(32, 4), torch.randn(32, 2)), batch_size=4)
+    # As on hardware: what looks into the software IPU's steps is not there.
+    monkeypatch.setattr(backend, "choose", lambda: backend.Backend("sdk", "an IPU is attached"))
+    monkeypatch.setattr(lightning_ipu.strategy.figures, "cycles", lambda executor, poptorch: {})
+    net = Net()
+    trainer = pl.Trainer(accelerator="ipu", devices=2, strategy=lightning_ipu.IPUStrategy(plan=plan), max_epochs=1, **QUIET)
+    trainer.fit(net, loader, loader)
+    trainer.predict(net, loader)
+    assert trainer.global_step == 2
+    assert {"BeginBlock", "removeBlocks", "recomputationCheckpoint", "PipelinedExecution", "ShardedExecution"} <= watched["poptorch"]
+    assert {"setExecutionStrategy", "setAvailableMemoryProportion"} <= watched["Options"]
 
 
 def test_the_watch_notices_a_name_that_is_not_public(watched):

@@ -89,7 +89,9 @@ def _layout(executor: PoplarExecutor, step: Step, placement: Placement, micro_ba
     optimizer = executor._optimizer.spec if executor._optimizer is not None else None
     options, shape = executor.options, executor._shape
     containers = _never_called(executor.model, root)
-    stages = _stages(step, placement, containers, recompute=_recomputes(options))
+    sharded = isinstance(options._execution_strategy, ShardedExecution)
+    pipelined = optimizer is not None and not sharded and len({place.ipu for place in placement.places.values()}) > 1
+    stages = _stages(step, placement, containers, recompute=_recomputes(options, pipelined=pipelined))
     locations = options.TensorLocations
     optimizer_location = _location(locations, "location_optimizer")
     plan = Plan(
@@ -102,8 +104,8 @@ def _layout(executor: PoplarExecutor, step: Step, placement: Placement, micro_ba
         partials=Partials.HALF if options._Popart.options.get("partialsTypeMatMuls") in _HALF else Partials.FLOAT,
         optimizer_state_off_chip=optimizer_location.get("onChip") == 0,
         replicated_tensor_sharding=bool(optimizer_location.get("useReplicatedTensorSharding")),
-        n_io_tiles=locations.numIOTiles if locations.exists("numIOTiles") and isinstance(locations.numIOTiles, int) else 0,
-        schedule=Schedule.SHARDED if isinstance(options._execution_strategy, ShardedExecution) else Schedule.PIPELINED,
+        n_io_tiles=locations._values.get("numIOTiles", 0),  # the attribute is the method that sets it
+        schedule=Schedule.SHARDED if sharded else Schedule.PIPELINED,
     )
     unlisted = tuple(f"{op.name} ({op.line})" if op.line else op.name for op in unlisted_ops(step.graph_module))
     return Layout(step, optimizer, plan, unlisted, containers)
@@ -113,9 +115,9 @@ def _location(locations: Any, name: str) -> Any:
     return getattr(locations, name) if locations.exists(name) else {}
 
 
-def _recomputes(options: Options) -> bool:
-    """PopART's autoRecomputation: 0 none, else which rule; PopTorch leaves it at pipeline stages once it is set."""
-    return bool(options._Popart.options.get("autoRecomputation", 0))
+def _recomputes(options: Options, *, pipelined: bool) -> bool:
+    """PopART's autoRecomputation: 0 none, else which rule. Where it is not set, PopTorch recomputes in pipelines of several IPUs."""
+    return bool(options._Popart.options.get("autoRecomputation", pipelined))
 
 
 def _proportions(options: Options, n_ipus: int) -> Tuple[float, ...]:

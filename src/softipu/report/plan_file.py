@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Union
+from typing import Optional, Union
 
 from softipu.errors import Error
 from softipu.report.plan import PLAN_SCHEMA, Plan
@@ -49,3 +49,10 @@ def read_plan(path: Union[str, Path]) -> Plan:
         raise Error(
             f"The plan {str(path)!r} has a value that a plan cannot have: {error}. Its format is softipu/report/plan.schema.json."
         ) from error
+
+
+def planned_model(path: Union[str, Path]) -> Optional[str]:
+    """Class of the model that a file read by ``read_plan`` was written for, if it says so."""
+    predicted = json.loads(Path(path).read_text(encoding="utf-8")).get("predicted")
+    model = predicted.get("model") if isinstance(predicted, dict) else None
+    return model if isinstance(model, str) else None

@@ -48,7 +48,8 @@ RECOMPUTING = Plan(
 EVERYTHING = Plan(
     stages=(Stage("", 0, recompute=True), Stage("layers.1", 1, recompute=True)),
     micro_batch=2, gradient_accumulation=4, replicas=2, device_iterations=2, checkpoints=("layers.0",),
-    available_memory_proportion=(0.3, 0.2), partials=Partials.HALF, optimizer_state_off_chip=True, replicated_tensor_sharding=True, n_io_tiles=32,
+    available_memory_proportion=(0.3, 0.2), partials=Partials.HALF,
+    optimizer_state_off_chip=True, replicated_tensor_sharding=True, n_io_tiles=32,
 )  # fmt: skip
 SHARDED = Plan(stages=(Stage("", 0), Stage("layers.2", 1)), micro_batch=2, schedule=Schedule.SHARDED)
 TURNS = Plan(stages=(Stage("", 0), Stage("layers.2", 1), Stage("head", 0)), micro_batch=2, gradient_accumulation=8)

@@ -69,13 +69,15 @@ def own_version() -> str:
 
 
 def is_imported(package: str) -> bool:
-    """Whether the user's process has imported ``package``."""
-    return package in sys.modules
+    """Whether the user's process has imported ``package``. A None in its place, which blocks an import, is none."""
+    return sys.modules.get(package) is not None
 
 
 def is_installed(package: str) -> bool:
     """Whether ``package`` could be imported; imports nothing."""
-    return is_imported(package) or importlib.util.find_spec(package.split(".")[0]) is not None
+    top = package.split(".")[0]
+    blocked = any(name in sys.modules and sys.modules[name] is None for name in (top, package))
+    return is_imported(package) or (not blocked and importlib.util.find_spec(top) is not None)
 
 
 def note_trainer_of(package: str) -> None:

@@ -18,7 +18,7 @@ class Conditions:
     """What a step is compiled for, whatever the values: structure, shapes, cut, loader, and what the strategy adds."""
 
     form: Form
-    cut: Tuple[int, int, int, float]
+    cut: Tuple[int, int, int, float, bool]
     shapes: Tuple[Any, ...]
     dataloader_idx: int
     extra: Any

@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, Tuple
 
 import torch
 
-from lightning_ipu import optimizers
+from lightning_ipu import host_update, optimizers
 from lightning_ipu import options as ipu_options
 from lightning_ipu.captured_step import CapturedStep, Conditions, no_numbers
 from lightning_ipu.device import CompiledStep, Device
@@ -123,8 +123,13 @@ class Capturing:
         if not trains:
             return CompiledStep(made, poptorch.inferenceModel(made, options), None, is_twin=False)
         user_optimizer = strategy.optimizers[0]
-        limit = strategy.trainer.gradient_clip_val
-        optimizer = optimizers.device_optimizer(poptorch, user_optimizer, made.stand_ins(), limit)
-        compiled = CompiledStep(made, poptorch.trainingModel(made, options, optimizer), optimizer, is_twin=is_twin)
+        on_host = cut.is_part or strategy.host_updates.is_always
+        if on_host:
+            optimizer = host_update.reading_optimizer(poptorch, user_optimizer, made.stand_ins())
+        else:
+            limit = strategy.trainer.gradient_clip_val
+            optimizer = optimizers.device_optimizer(poptorch, user_optimizer, made.stand_ins(), limit)
+        executor = poptorch.trainingModel(made, options, optimizer)
+        compiled = CompiledStep(made, executor, optimizer, is_twin=is_twin, updates_on_host=on_host)
         compiled.numbers = optimizers.numbers_of(user_optimizer)
         return compiled

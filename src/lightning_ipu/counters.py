@@ -20,6 +20,8 @@ def count_updates(strategy: Any, optimizer: Any, n_updates: int, sizes: Sizes) -
     for tracker in (progress.total, progress.current):
         tracker.ready += n_updates - by_lightning
         tracker.completed += n_updates - by_lightning
+    # The step that loggers show. Lightning adds one itself after the batch.
+    loop.epoch_loop._batches_that_stepped += max(n_updates - 1, 0) if by_lightning else n_updates
     # LR schedulers look here whether the optimizer has stepped before them.
     optimizer._opt_called = True
     if hasattr(optimizer, "_step_count"):

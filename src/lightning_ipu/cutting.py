@@ -111,12 +111,19 @@ class Piece:
         cut: how its rows are cut.
         first_row, n_rows: which rows of the host batch; n_rows None takes every tensor whole.
         first_group: how many groups of the host batch come before it.
+        ends_update: it is no part of an update, or the last one.
     """
 
     cut: Cut
     first_row: int = 0
     n_rows: Optional[int] = None
     first_group: int = 0
+    ends_update: bool = True
+
+    @property
+    def n_updates(self) -> int:
+        """Weight updates that are made with this call."""
+        return self.cut.n_iterations if self.ends_update else 0
 
     def rows_of(self, tensor: torch.Tensor, batch_rows: Optional[int]) -> torch.Tensor:
         """This piece's rows of a tensor of the host batch, filled up to whole calls by repeating its first ones.
@@ -179,6 +186,16 @@ def one_by_one(piece: Piece, rows: int) -> List[Piece]:
             Piece(own, piece.first_row + start * cut.micro_rows, n_real * cut.micro_rows, piece.first_group + start // cut.n_replicas)
         )
     return made
+
+
+def parts_of(piece: Piece, rows: int) -> List[Piece]:
+    """The groups of an update of ``rows`` rows as calls of their own, whose gradients make one update together."""
+    cut = piece.cut
+    assert cut.micro_rows is not None and cut.n_iterations == 1
+    one = replace(cut, n_accumulated=1, n_real=cut.n_replicas, share=cut.share / cut.n_accumulated, is_part=True)
+    size = cut.n_replicas * cut.micro_rows
+    last = cut.n_accumulated - 1
+    return [Piece(one, piece.first_row + j * size, size, piece.first_group + j, ends_update=j == last) for j in range(last + 1)]
 
 
 def _updates(rows: int, micro_rows: int, sizes: Sizes, most_updates: Optional[int]) -> List[Piece]:

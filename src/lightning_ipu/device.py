@@ -24,10 +24,14 @@ class CompiledStep:
         executor: PopTorch's executor of it.
         optimizer: the device's optimizer, in training.
         is_twin: whether it trains parameters of its own on the memory of the user's.
+        updates_on_host: its optimizer is host_update.py's, which only keeps the gradients.
     """
 
-    def __init__(self, module: Any, executor: Any, optimizer: Optional[torch.optim.Optimizer], *, is_twin: bool) -> None:
+    def __init__(
+        self, module: Any, executor: Any, optimizer: Optional[torch.optim.Optimizer], *, is_twin: bool, updates_on_host: bool = False
+    ) -> None:
         self.module, self.executor, self.optimizer, self.is_twin = module, executor, optimizer, is_twin
+        self.updates_on_host = updates_on_host
         self.numbers: Any = None
         self.members: Any = None
         self.host_was_read = False
@@ -150,6 +154,8 @@ class Device:
 
     def _take_optimizer_state(self, step: CompiledStep) -> None:
         assert step.optimizer is not None
+        if step.updates_on_host:
+            return
         ipu_state = step.optimizer.state_dict().get("ipu_state")
         if ipu_state is not None:
             # What this step does not train keeps the state that it had, as in torch.
@@ -157,12 +163,12 @@ class Device:
 
     def _give_optimizer_state(self, step: CompiledStep) -> None:
         others = [other for other in self.alive if other.trains and other is not step]
-        if others and self.optimizer_state is not None:
+        if others and self.optimizer_state is not None and not step.updates_on_host:
             self._load_optimizer_state(step)
             step.executor.setOptimizer(step.optimizer)
 
     def _load_optimizer_state(self, step: CompiledStep) -> None:
-        if step.optimizer is None or not self.optimizer_state:
+        if step.optimizer is None or step.updates_on_host or not self.optimizer_state:
             return
         plain = torch.optim.Optimizer.state_dict(step.optimizer)
         # Without PopTorch's numbers (ipu_param): those are the user's optimizer's, and may have changed since.

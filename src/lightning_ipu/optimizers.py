@@ -26,7 +26,6 @@ _OWN = (
     *("loss_scaling", "accum_type", "velocity_accum_type", "first_order_momentum_accum_type", "second_order_momentum_accum_type"),
     *("use_combined_accum", "bias_correction", "max_weight_norm", "use_tf_variant", "max_grad_norm"),
 )
-_CLIPPED = ("SGD", "Adam", "AdamW")
 ALLOWED = "torch.optim.SGD, Adam, AdamW, RMSprop, or poptorch.optim's SGD, Adam, AdamW, RMSprop, LAMB"
 
 
@@ -49,7 +48,7 @@ def rule_of(optimizer: torch.optim.Optimizer) -> Optional[str]:
     return "AdamW" if kind.__name__ == "Adam" and groups and all(g.get("decoupled_weight_decay") for g in groups) else kind.__name__
 
 
-def refuse_unsupported(optimizers: List[torch.optim.Optimizer], trainer: Any, lightning: Lightning) -> None:
+def refuse_unsupported(optimizers: List[torch.optim.Optimizer], lightning: Lightning) -> None:
     """Raises MisconfigurationException for what no device does, before training starts."""
     if len(optimizers) != 1:
         raise lightning.misconfiguration(
@@ -72,27 +71,6 @@ def refuse_unsupported(optimizers: List[torch.optim.Optimizer], trainer: Any, li
     for flag in ("amsgrad", "maximize"):
         if any(group.get(flag) for group in optimizer.param_groups):
             raise lightning.misconfiguration(f"{name}({flag}=True): PopTorch has no such update. Leave {flag} out.")
-    _refuse_clipping(rule, trainer, lightning)
-
-
-def _refuse_clipping(rule: str, trainer: Any, lightning: Lightning) -> None:
-    if not trainer.gradient_clip_val:
-        return
-    if _algorithm(trainer) != "norm":
-        raise lightning.misconfiguration(
-            f"Trainer(gradient_clip_val={trainer.gradient_clip_val}, gradient_clip_algorithm={_algorithm(trainer)!r}): on an IPU gradients "
-            "are clipped on the device, which clips by norm. Use gradient_clip_algorithm='norm'."
-        )
-    if rule not in _CLIPPED:
-        raise lightning.misconfiguration(
-            f"Trainer(gradient_clip_val={trainer.gradient_clip_val}) with {rule}: PopTorch clips gradients for {', '.join(_CLIPPED)} only. "
-            "Use one of these, or leave gradient_clip_val out."
-        )
-
-
-def _algorithm(trainer: Any) -> str:
-    algorithm = trainer.gradient_clip_algorithm
-    return "norm" if algorithm is None else str(getattr(algorithm, "value", algorithm))
 
 
 def numbers_of(optimizer: torch.optim.Optimizer) -> Tuple[Tuple[Any, ...], ...]:

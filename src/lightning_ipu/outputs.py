@@ -36,7 +36,8 @@ class Cut:
         micro_rows: rows of a micro-batch, or None where the batch does not tell.
         n_real: micro-batches that hold data; the rest of the call only fills it up.
         is_one_group: all micro-batches together are one group, a batch that was too short for R of the usual size.
-        share: of a whole update's micro-batches, where a last update has fewer: their gradients count as much as on the CPU, 1/G each.
+        share: of a whole update's micro-batches, where a call has fewer: their gradients count as much as on the CPU, 1/G each.
+        is_part: it is one of several calls that make one update; the host adds up their gradients.
     """
 
     n_iterations: int
@@ -46,6 +47,7 @@ class Cut:
     n_real: int
     is_one_group: bool = False
     share: float = 1.0
+    is_part: bool = False
 
     @property
     def n_micro_batches(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Dict, FrozenSet, Iterator, List, Optional, Sequence, Set
 import torch
 
 from lightning_ipu.captured_step import CapturedStep, Changed, Conditions
-from lightning_ipu.cutting import Piece, Sizes, one_by_one, pieces_of
+from lightning_ipu.cutting import Piece, Sizes, one_by_one, parts_of, pieces_of
 from lightning_ipu.device import Device
 from lightning_ipu.host_value import is_host_value
 from lightning_ipu.live import evaluated
@@ -103,11 +103,14 @@ class Program:
         if self.trains and most_updates is None:
             self._tell_dropped(arguments.rows, sizes)
         done = []
+        if self.trains and self._strategy.host_updates.is_always and arguments.rows is not None:
+            # Each update needs the weights of the one before.
+            pieces = [one for piece in pieces for one in self._single_updates(piece, arguments.rows)]
         while pieces:
             piece, *pieces = pieces
             try:
                 done.append(self._run_piece(arguments, piece, sizes, is_whole=is_whole))
-                self.n_updates += piece.cut.n_iterations
+                self.n_updates += piece.n_updates
             except Mixed as mixed:
                 pieces = [*self._one_by_one(piece, arguments, mixed), *pieces]
         return self._returned(done, arguments) if done else None
@@ -125,24 +128,39 @@ class Program:
                 "in every epoch."
             )
 
+    def _single_updates(self, piece: Piece, batch_rows: int) -> List[Piece]:
+        if piece.cut.n_iterations == 1 or piece.cut.micro_rows is None:
+            return [piece]
+        return one_by_one(piece, batch_rows if piece.n_rows is None else piece.n_rows)
+
     def _one_by_one(self, piece: Piece, arguments: Arguments, mixed: "Mixed") -> List[Piece]:
-        """The device iterations of a piece as calls of their own, for a step whose Python takes several ways within the piece."""
+        """A piece as several calls, for a step whose Python takes several ways within it: its device iterations, or, of one update, the
+        groups of micro-batches that it accumulates."""
         cut = piece.cut
         rows = arguments.rows if piece.n_rows is None else piece.n_rows
-        if cut.n_iterations == 1 or cut.micro_rows is None or rows is None:
+        is_update = cut.n_iterations == 1
+        is_split = is_update and self._strategy.sizes(trains=True).is_split
+        if cut.micro_rows is None or rows is None or cut.n_groups == 1 or is_split:
             raise self._strategy.lightning.misconfiguration(
                 f"Within one weight update of {self.step}, {mixed.change.text}: all micro-batches of an update run the same program. Use "
                 "torch.where(...) on the condition, or accumulate_grad_batches=1."
             )
-        subject = f"{mixed.change.subject} within one call"
+        subject = f"{mixed.change.subject} within one {'update' if is_update else 'call'}"
         if subject not in self._told:
             self._told.add(subject)
-            self._strategy.lightning.warn(
-                f"{self.step}: {mixed.change.text}, within the {cut.n_iterations} device iterations of one call. They run one by one where "
-                "that is so, by a program of their own, which on an IPU is another compilation. torch.where(...) on the condition avoids "
-                "both."
-            )
-        return one_by_one(piece, rows)
+            if is_update:
+                told = (
+                    f"within the {cut.n_accumulated} micro-batches of one weight update. Where that is so they run one by one, by a program "
+                    "of their own, and the host adds up their gradients and makes the update: on an IPU another compilation, and gradients "
+                    "and weights cross to the host and back"
+                )
+            else:
+                told = (
+                    f"within the {cut.n_iterations} device iterations of one call. They run one by one where that is so, by a program of "
+                    "their own, which on an IPU is another compilation"
+                )
+            self._strategy.lightning.warn(f"{self.step}: {mixed.change.text}, {told}. torch.where(...) on the condition avoids both.")
+        return parts_of(piece, rows) if is_update else one_by_one(piece, rows)
 
     def _run_piece(
         self, arguments: Arguments, piece: Piece, sizes: Sizes, *, is_whole: bool
@@ -152,13 +170,15 @@ class Program:
         captured, environments = self._step_for(arguments, piece, tensors, environments)
         device, step = self._device, captured.compiled
         device.make_ready(step)
-        if self.trains:
+        if self.trains and not step.updates_on_host:
             self._strategy.bring_optimizer_up_to_date(step)
         inputs = captured.inputs(environments, piece.cut)
         with self._strategy.timed_call(), self._naming_the_batch(environments):
             outputs = step.executor(*inputs, *tensors)
         if self.trains:
             device.after_training_call(step)
+        if step.updates_on_host:
+            self._strategy.host_updates.after_call(step, is_complete=piece.ends_update)
         results = Results(outputs, captured.record.shapes, piece.cut)
         if self.trains and self._strategy.detects_anomalies:
             self._refuse_anomalies(results, captured, environments)
@@ -205,7 +225,7 @@ class Program:
     ) -> Tuple[CapturedStep, List[Dict[Any, Any]]]:
         conditions = Conditions(
             form=arguments.form,
-            cut=(piece.cut.n_iterations, piece.cut.n_accumulated, piece.cut.n_replicas, piece.cut.share),
+            cut=(piece.cut.n_iterations, piece.cut.n_accumulated, piece.cut.n_replicas, piece.cut.share, piece.cut.is_part),
             shapes=tuple((tuple(tensor.shape), tensor.dtype) for tensor in tensors),
             dataloader_idx=arguments.dataloader_idx,
             extra=self._strategy.conditions(self.step, arguments.batch_idx),
@@ -357,8 +377,7 @@ class Program:
             if not isinstance(leaf, OutputOf):
                 return self._value(leaf, results, last_batch, environment, arguments)
             if leaf.index == captured.record.loss:
-                # Of the last update: the mean of all micro-batches that it is made of.
-                losses = results.micro_batches(leaf.index, slice(cut.n_real - cut.n_accumulated * cut.n_replicas, cut.n_real))
+                losses = self._losses_of_last_update(done)
                 return losses.mean() if len(losses) > 1 else losses[0]
             if self.trains and results.is_scalar(leaf.index):
                 return results.joined(leaf.index, last_batch)
@@ -367,3 +386,14 @@ class Program:
             return whole([(r, slice(0, r.cut.n_real)) for _, r, _ in done], [column[position].index for column in columns])
 
         return mapped(of_leaf, captured.record.returned)
+
+    def _losses_of_last_update(self, done: List[Tuple[CapturedStep, Results, Dict[Any, Any]]]) -> torch.Tensor:
+        """Of all micro-batches that it is made of, [n]."""
+        _, results, _ = done[-1]
+        n_parts = round(results.cut.n_accumulated / results.cut.share) if results.cut.is_part else 1
+        found = []
+        for captured, results, _ in done[-n_parts:]:
+            cut = results.cut
+            assert captured.record.loss is not None
+            found.append(results.micro_batches(captured.record.loss, slice(cut.n_real - cut.n_accumulated * cut.n_replicas, cut.n_real)))
+        return torch.cat(found)

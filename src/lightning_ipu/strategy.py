@@ -7,7 +7,7 @@ from typing import Any, ContextManager, Dict, Iterator, List, Mapping, Optional
 
 import torch
 
-from lightning_ipu import accumulation, backend, batching, counters, figures, hooks, host_pass, model_parallel, optimizer_state, optimizers
+from lightning_ipu import accumulation, backend, batching, counters, figures, hooks, host_pass, host_update, model_parallel, optimizer_state, optimizers
 from lightning_ipu import options as ipu_options
 from lightning_ipu._lightning import Lightning
 from lightning_ipu.capturing import Capturing
@@ -101,6 +101,7 @@ class StrategyBody(OneProcess):
         self._loaded_random_state: Optional[List[int]] = None
         self._seconds = 0.0
         self._bytes: Dict[str, float] = {}
+        self.host_updates: Optional[host_update.HostUpdates] = None
 
     def released(self) -> Any:
         """This strategy, ready for another Trainer."""
@@ -179,8 +180,9 @@ class StrategyBody(OneProcess):
             hooks.refuse_overridden(module, self.lightning)
         if self._layer_sync is not None and self.sizes(trains=True).n_replicas > 1:
             raise self.lightning.misconfiguration(
-                "Trainer(sync_batchnorm=True): on an IPU the statistics of BatchNorm are those of each replica's micro-batch. Leave it "
-                "out, or use GroupNorm or LayerNorm."
+                f"Trainer(sync_batchnorm=True) with {self.sizes(trains=True).n_replicas} replicas: on an IPU the statistics of BatchNorm are "
+                "those of each replica's micro-batch, and PopTorch has no operation that joins replicas within a step. Leave it out; for "
+                "statistics over more samples use a larger batch_size with fewer devices, or GroupNorm or LayerNorm."
             )
         self.accelerator.setup(trainer)
         self.model = self.precision_plugin.convert_module(self.model)
@@ -192,7 +194,8 @@ class StrategyBody(OneProcess):
         self._programs = {}
         if trainer.state.fn == "fit":
             self.setup_optimizers(trainer)
-            optimizers.refuse_unsupported(self.optimizers, trainer, self.lightning)
+            optimizers.refuse_unsupported(self.optimizers, self.lightning)
+            self.host_updates = host_update.HostUpdates(self)
             self.device.random_state, self._loaded_random_state = self._loaded_random_state, None
             self._late_hooks = hooks.called_after_the_step(module, trainer.callbacks, self.lightning)
         self.setup_precision_plugin()

@@ -23,6 +23,17 @@ def test_the_only_imported_package_is_chosen(monkeypatch, package):
     assert _lightning.chosen().package == package
 
 
+@pytest.mark.parametrize("package", _lightning.PACKAGES)
+def test_a_package_whose_import_is_blocked_is_neither_imported_nor_installed(monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    assert not _lightning.is_imported(package)
+    assert not _lightning.is_installed(package)
+    other = next(one for one in _lightning.PACKAGES if one != package)
+    if _lightning.is_installed(other):
+        monkeypatch.setattr(_lightning, "_trainer_seen_from", [])
+        assert _lightning.chosen().package == other
+
+
 def test_unknown_public_names_list_the_known_ones():
     with pytest.raises(AttributeError, match="has no attribute 'IPUStrategie'; it has IPUAccelerator, IPUPrecision, IPUStrategy"):
         lightning_ipu.IPUStrategie  # noqa: B018

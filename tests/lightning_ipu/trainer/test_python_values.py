@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 
-from tests.lightning_ipu.trainer.oracle import ALONE, TOGETHER, Net, Side, Way, assert_same, data, on_both, weights
+from tests.lightning_ipu.trainer.oracle import ALONE, TOGETHER, Memory, Net, Side, Way, assert_same, data, numbers, on_both, weights
 
 
 def compared(kind, way=ALONE, n=32, **flags):
@@ -59,6 +59,43 @@ def test_a_branch_on_a_number_is_captured_for_each_answer(way):
     assert len(told) <= 2
     assert "test_python_values.py" in told[0] and "compilation" in told[0]
     assert Branches.n_captures <= 8 + 64 * 4  # the CPU runs it each time
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
+@pytest.mark.parametrize("way", [Way(accumulated=4), Way(2, 3, 1), Way(2, 3, 2)], ids=str)
+def test_micro_batches_of_one_update_may_take_several_branches(optimizer, way):
+    class Branches(Net):
+        def training_step(self, batch, batch_idx):
+            loss = self.loss(batch)
+            if batch_idx % 5 == 0:
+                self.log("some", loss, on_step=True, on_epoch=True)
+                loss = loss * 3
+            return loss
+
+        def configure_optimizers(self):
+            if optimizer == "SGD":
+                return super().configure_optimizers()
+            return torch.optim.AdamW(self.parameters(), lr=0.01, eps=1e-4)
+
+    def run(side):
+        module, memory = Branches(), Memory()
+        trainer = side.trainer(max_epochs=3, gradient_clip_val=0.8, log_every_n_steps=1, logger=memory)
+        trainer.fit(module, side.loader(data(136)))
+        return weights(module), trainer.global_step, numbers(trainer.callback_metrics), [line for line in memory.lines if "some_epoch" in line[1]]
+
+    want, got = on_both(run, way)
+    assert_same(got, want)
+
+
+def test_branches_within_an_update_are_told_once_with_their_line():
+    class Branches(Net):
+        def training_step(self, batch, batch_idx):
+            return self.loss(batch) * (2 if batch_idx % 3 == 1 else 1)
+
+    side = Side("ipu", Way(accumulated=4))
+    with pytest.warns(UserWarning, match=r"batch_idx \(.*test_python_values.py.*micro-batches of one weight update.*one by one") as caught:
+        side.trainer().fit(Branches(), side.loader(data(64)))
+    assert len([one for one in caught if "of one weight update" in str(one.message)]) == 1
 
 
 def test_an_attribute_that_a_callback_sets_is_told_once_and_then_an_input():

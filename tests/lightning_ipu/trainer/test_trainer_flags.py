@@ -146,7 +146,7 @@ def test_everything_that_can_be_enabled(tmp_path):
 
 def test_sync_batchnorm_with_replicas_is_refused_with_a_way_out():
     side = Side("ipu", Way(replicas=2))
-    with pytest.raises(Exception, match=r"sync_batchnorm=True\).*each replica's micro-batch.*GroupNorm"):
+    with pytest.raises(Exception, match=r"sync_batchnorm=True\) with 2 replicas.*each replica's micro-batch.*GroupNorm"):
         side.trainer(sync_batchnorm=True).fit(Net(), side.loader())
 
 

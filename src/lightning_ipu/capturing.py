@@ -116,9 +116,9 @@ class Capturing:
         given = strategy.training_opts if trains else strategy.inference_opts
         options = ipu_options.step_options(given, poptorch, cut, trains=trains, is_twin=is_twin)
         with strategy.engine(step, cut):
-            return self._executor(made, options, trains=trains, is_twin=is_twin)
+            return self._executor(made, options, cut, trains=trains, is_twin=is_twin)
 
-    def _executor(self, made: StepModule, options: Any, *, trains: bool, is_twin: bool) -> CompiledStep:
+    def _executor(self, made: StepModule, options: Any, cut: Cut, *, trains: bool, is_twin: bool) -> CompiledStep:
         strategy, poptorch = self._strategy, self._strategy.poptorch
         if not trains:
             return CompiledStep(made, poptorch.inferenceModel(made, options), None, is_twin=False)

@@ -150,9 +150,9 @@ class Program:
             self._told.add(subject)
             if is_update:
                 told = (
-                    f"within the {cut.n_accumulated} micro-batches of one weight update. Where that is so they run one by one, by a program "
-                    "of their own, and the host adds up their gradients and makes the update: on an IPU another compilation, and gradients "
-                    "and weights cross to the host and back"
+                    f"within the {cut.n_accumulated} micro-batches of one weight update. Where that is so they run one by one, by a "
+                    "program of their own, and the host adds up their gradients and makes the update: on an IPU another compilation, and "
+                    "gradients and weights cross to the host and back"
                 )
             else:
                 told = (

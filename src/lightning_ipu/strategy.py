@@ -7,7 +7,19 @@ from typing import Any, ContextManager, Dict, Iterator, List, Mapping, Optional
 
 import torch
 
-from lightning_ipu import accumulation, backend, batching, counters, figures, hooks, host_pass, host_update, model_parallel, optimizer_state, optimizers
+from lightning_ipu import (
+    accumulation,
+    backend,
+    batching,
+    counters,
+    figures,
+    hooks,
+    host_pass,
+    host_update,
+    model_parallel,
+    optimizer_state,
+    optimizers,
+)
 from lightning_ipu import options as ipu_options
 from lightning_ipu._lightning import Lightning
 from lightning_ipu.capturing import Capturing
@@ -180,9 +192,9 @@ class StrategyBody(OneProcess):
             hooks.refuse_overridden(module, self.lightning)
         if self._layer_sync is not None and self.sizes(trains=True).n_replicas > 1:
             raise self.lightning.misconfiguration(
-                f"Trainer(sync_batchnorm=True) with {self.sizes(trains=True).n_replicas} replicas: on an IPU the statistics of BatchNorm are "
-                "those of each replica's micro-batch, and PopTorch has no operation that joins replicas within a step. Leave it out; for "
-                "statistics over more samples use a larger batch_size with fewer devices, or GroupNorm or LayerNorm."
+                f"Trainer(sync_batchnorm=True) with {self.sizes(trains=True).n_replicas} replicas: on an IPU the statistics of BatchNorm "
+                "are those of each replica's micro-batch, and PopTorch has no operation that joins replicas within a step. Leave it out; "
+                "for statistics over more samples use a larger batch_size with fewer devices, or GroupNorm or LayerNorm."
             )
         self.accelerator.setup(trainer)
         self.model = self.precision_plugin.convert_module(self.model)

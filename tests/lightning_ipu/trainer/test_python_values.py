@@ -81,7 +81,8 @@ def test_micro_batches_of_one_update_may_take_several_branches(optimizer, way):
         module, memory = Branches(), Memory()
         trainer = side.trainer(max_epochs=3, gradient_clip_val=0.8, log_every_n_steps=1, logger=memory)
         trainer.fit(module, side.loader(data(136)))
-        return weights(module), trainer.global_step, numbers(trainer.callback_metrics), [line for line in memory.lines if "some_epoch" in line[1]]
+        epochs = [line for line in memory.lines if "some_epoch" in line[1]]
+        return weights(module), trainer.global_step, numbers(trainer.callback_metrics), epochs
 
     want, got = on_both(run, way)
     assert_same(got, want)

@@ -13,8 +13,9 @@ from lightning_ipu.live import Needs
 from lightning_ipu.logged import MetricArithmetic, Notes, metrics_of
 from lightning_ipu.model_parallel import blocks_seen, marked_loss
 from lightning_ipu.outputs import Cut
+from lightning_ipu.recapture import Recapture
 from lightning_ipu.step_module import FIRST_SLOTS, Call, NoLoss, SlotsExhausted, StepModule
-from lightning_ipu.watch import Recapture, StateOnModule, Watch
+from lightning_ipu.watch import StateOnModule, Watch
 
 Grow = Callable[[FrozenSet[Any], FrozenSet[Any]], Tuple[FrozenSet[Any], FrozenSet[Any]]]
 

@@ -5,12 +5,14 @@ B, their number of hits is the sum of two numbers. The kind is read off the oper
 taken for a mean, except whole numbers, which are taken for counts.
 """
 
+import functools
 import inspect
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Tuple
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from lightning_ipu import live_names
 from lightning_ipu.live import is_live
 
 SUM, MEAN, MAX, MIN = "sum", "mean", "max", "min"
@@ -39,16 +41,21 @@ class Kinds(TorchFunctionMode):
 
     Args:
         micro_rows: samples of a micro-batch: a sum divided by them is a mean.
+        constants: tensors that do not depend on the batch, such as weights. What is made from these alone does not either: it is the
+            same for all micro-batches, and no sum over samples.
     """
 
-    def __init__(self, micro_rows: Optional[int]) -> None:
+    def __init__(self, micro_rows: Optional[int], constants: Iterable[torch.Tensor] = ()) -> None:
         super().__init__()
         self._micro_rows = micro_rows
+        self._constants: Dict[int, torch.Tensor] = {id(tensor): tensor for tensor in constants}
         # Tensors are kept, so that no other one gets the same id.
         self._known: Dict[int, Tuple[torch.Tensor, str]] = {}
 
     def of(self, value: Any) -> Optional[str]:
         """The kind of a scalar tensor, if it is known."""
+        if id(value) in self._constants:
+            return MEAN
         found = self._known.get(id(value))
         return found[1] if found is not None else None
 
@@ -62,14 +69,28 @@ class Kinds(TorchFunctionMode):
         self, func: Callable[..., Any], types: Sequence[type], args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in _MAKING and any(is_live(arg) for arg in args):
-            return _made_of_live(func, args, kwargs)
+        if live_names.are_replaced():
+            args = tuple(live_names.original_of(arg) for arg in args)
+            kwargs = {name: live_names.original_of(value) for name, value in kwargs.items()}
+        if func in _MAKING and any(_has_live(arg) for arg in (*args, *kwargs.values())):
+            made = _made_of_live(func, args, kwargs)
+            self._constants[id(made)] = made
+            return made
         result = func(*args, **kwargs)
+        self._note_constants(func, args, kwargs, result)
         if isinstance(result, torch.Tensor) and result.dim() == 0:
             kind = self._kind(func, args, kwargs)
             if kind is not None:
                 self._known[id(result)] = (result, kind)
         return result
+
+    def _note_constants(self, func: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any], result: Any) -> None:
+        if all(id(tensor) in self._constants for tensor in _tensors_in((args, kwargs))):
+            self._constants.update((id(tensor), tensor) for tensor in _tensors_in(result))
+            return
+        name = getattr(func, "__name__", "")
+        if name == "__setitem__" or (name.endswith("_") and not name.endswith("__")):
+            self._constants.pop(id(args[0]) if args else 0, None)
 
     def _kind(self, func: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Optional[str]:
         name = getattr(func, "__name__", "")
@@ -99,17 +120,42 @@ class Kinds(TorchFunctionMode):
         return kind if kind in (SUM, MEAN) else None
 
 
+def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors_in(item)
+
+
+def _has_live(value: Any) -> bool:
+    return is_live(value) or (isinstance(value, (list, tuple)) and any(_has_live(item) for item in value))
+
+
 def _made_of_live(func: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> torch.Tensor:
-    number = next(arg for arg in args if is_live(arg))
-    tensor = number._needs.as_tensor(number._expression, number._value)
+    given = list(args) + [kwargs[name] for name in ("data", "size", "fill_value", "s") if name in kwargs]
     dtype = kwargs.get("dtype")
-    if dtype is None:
-        dtype = torch.get_default_dtype() if isinstance(number._value, float) else torch.int64
-    tensor = tensor.to(dtype)
     if func is torch.full:
-        size = args[0]
-        return tensor.expand(size if isinstance(size, (tuple, list)) else (size,)).clone()
-    return tensor
+        size = given[0]
+        return _tensor_of(given[1], dtype).expand(size if isinstance(size, (tuple, list)) else (size,)).clone()
+    return _tensor_of(given[0], dtype)
+
+
+def _tensor_of(value: Any, dtype: Optional[torch.dtype]) -> torch.Tensor:
+    """A tensor of numbers and nested lists of them, some live."""
+    if is_live(value):
+        if dtype is None:
+            dtype = torch.get_default_dtype() if isinstance(value, float) else torch.bool if isinstance(value, bool) else torch.int64
+        made: torch.Tensor = value.as_tensor().to(dtype)
+        return made
+    if not isinstance(value, (list, tuple)):
+        return torch.as_tensor(value, dtype=dtype)
+    parts = [_tensor_of(item, dtype) for item in value]
+    common = functools.reduce(torch.promote_types, [part.dtype for part in parts])
+    return torch.stack([part.to(common) for part in parts])
 
 
 def _reduction_argument(func: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Optional[str]:

@@ -18,6 +18,9 @@ from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequ
 
 import torch
 
+from lightning_ipu import live_names, live_torch
+from lightning_ipu.recapture import Recapture
+
 Env = Mapping[Any, Any]
 Expression = Callable[[Env], Any]
 
@@ -69,6 +72,18 @@ class Needs:
         self.as_tensor = as_tensor
         self.guards: List[Guard] = []
         self.texts: List[Tuple[Tuple[str, ...], Optional[Place]]] = []
+        self._in_texts: List[LiveNumber] = []
+
+    def note_text(self, number: "LiveNumber") -> None:
+        """Text is made once, when the step is captured. A guard would capture again for every line that is printed."""
+        self.texts.append((number._names, user_place()))
+        self._in_texts.append(number)
+
+    def fix_texts(self) -> None:
+        """Guards the numbers that are in texts: the step goes on to compute with a text."""
+        numbers, self._in_texts = self._in_texts, []
+        for number in numbers:
+            number._known()
 
 
 class LiveNumber:
@@ -97,16 +112,7 @@ class LiveNumber:
             return NotImplemented
         if not all(isinstance(other, numbers.Real) for other in others):
             return NotImplemented
-        operands = (self, *others)
-        parts = tuple(operand for operand in operands if is_live(operand))
-        expressions = tuple(operand._expression if is_live(operand) else _constant(operand) for operand in operands)
-        return LiveNumber(
-            self._needs,
-            lambda env: function(*(expression(env) for expression in expressions)),
-            function(*(operand._value if is_live(operand) else operand for operand in operands)),
-            tuple(dict.fromkeys(name for part in parts for name in part._names)),
-            frozenset().union(*(part._keys for part in parts)),
-        )
+        return applied(function, (self, *others), {})
 
     def _asked(self, function: Callable[[Any, Any], bool], other: Any) -> Any:
         result = self._with(function, other)
@@ -118,25 +124,46 @@ class LiveNumber:
     def __index__(self) -> int:
         return operator.index(self._known())
 
+    def holds(self, condition: Callable[[Any], bool]) -> bool:
+        """Whether ``condition`` is true of the value; from now on guarded."""
+        return bool(self._settle(lambda env: condition(self._expression(env)), condition(self._value)))
+
+    def as_tensor(self) -> torch.Tensor:
+        """The number as an input of the step: a 0-d tensor."""
+        return self._needs.as_tensor(self._expression, self._value)
+
     def __int__(self) -> int:
+        _ask_for_names(live_names.missing_scope(_is_users))
         return int(self._settle(lambda env: int(self._expression(env)), int(self._value)))
 
     def __float__(self) -> float:
+        _ask_for_names(live_names.missing_scope(_is_users))
         return float(self._known())
 
     def __hash__(self) -> int:
         return hash(self._known())
 
     def __repr__(self) -> str:
-        # Text is made once, when the step is captured. A guard would capture again for every line that is printed.
-        self._needs.texts.append((self._names, user_place()))
+        self._needs.note_text(self)
         return repr(self._value)
 
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        self._needs.texts.append((self._names, user_place()))
+        self._needs.note_text(self)
         return format(self._value, spec)
+
+    def __array_ufunc__(self, function: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        return self._in_numpy(getattr(function, method), args, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return self._in_numpy(function, args, kwargs)
+
+    def _in_numpy(self, function: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        result = function(*(_now(arg) for arg in args), **{name: _now(arg) for name, arg in kwargs.items()})
+        if isinstance(result, numbers.Real):
+            return applied(function, args, kwargs)
+        return function(*(_as_value(arg, None) for arg in args), **{name: _as_value(arg, None) for name, arg in kwargs.items()})
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._known(), name)
@@ -146,6 +173,11 @@ class LiveNumber:
         cls, func: Callable[..., Any], types: Sequence[type], args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         name = getattr(func, "__name__", "")
+        special = live_torch.SPECIAL.get(name)
+        if special is not None:
+            result = special(func, args, kwargs or {}, is_live)
+            if result is not NotImplemented:
+                return result
         convert = _as_input if name in _ELEMENTWISE else _as_value
         partner = next((arg for arg in (*args, *(kwargs or {}).values()) if isinstance_of_tensor(arg)), None)
         return func(*(convert(arg, partner) for arg in args), **{key: convert(arg, partner) for key, arg in (kwargs or {}).items()})
@@ -191,6 +223,26 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(LiveNumber, f"__{_name}__", _comparison(getattr(operator, _name)))
 
 
+def applied(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A live number: what ``function`` gives for arguments of which some are live numbers."""
+    named = tuple(kwargs)
+    operands = (*args, *kwargs.values())
+    parts = tuple(operand for operand in operands if is_live(operand))
+    expressions = tuple(operand._expression if is_live(operand) else _constant(operand) for operand in operands)
+
+    def call(values: Sequence[Any]) -> Any:
+        result = function(*values[: len(args)], **dict(zip(named, values[len(args) :])))
+        return result.item() if hasattr(result, "item") else result
+
+    return LiveNumber(
+        parts[0]._needs,
+        lambda env: call([expression(env) for expression in expressions]),
+        call([_now(operand) for operand in operands]),
+        tuple(dict.fromkeys(name for part in parts for name in part._names)),
+        frozenset().union(*(part._keys for part in parts)),
+    )
+
+
 def live(needs: Needs, key: Any, name: str) -> LiveNumber:
     """The live number that the environment has under ``key``."""
     return LiveNumber(needs, lambda env: env[key], needs.env[key], (name,), frozenset([key]))
@@ -216,10 +268,23 @@ def user_place() -> Optional[Place]:
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if os.path.isabs(file) and not file.startswith(_not_users()) and "site-packages" not in file and "dist-packages" not in file:
+        if _is_users(file):
             return Place(file, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def _is_users(file: str) -> bool:
+    return os.path.isabs(file) and not file.startswith(_not_users()) and "site-packages" not in file and "dist-packages" not in file
+
+
+def _ask_for_names(scope: Optional[live_names.Scope]) -> None:
+    if scope is not None:
+        raise Recapture(live=frozenset([scope]))
+
+
+def _now(value: Any) -> Any:
+    return value._value if is_live(value) else value
 
 
 @functools.lru_cache(maxsize=None)
@@ -244,6 +309,6 @@ def _as_value(value: Any, partner: Any) -> Any:
 def _as_input(value: Any, partner: Any) -> Any:
     if not is_live(value):
         return value
-    tensor = value._needs.as_tensor(value._expression, value._value)
+    tensor = value.as_tensor()
     # A Python number takes the dtype of the tensor that it meets, where a 0-d tensor might change it.
     return tensor if partner is None else tensor.to(torch.result_type(partner, value._value))

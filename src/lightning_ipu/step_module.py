@@ -13,13 +13,15 @@ from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Seq
 import torch
 from torch import nn
 
+from lightning_ipu import live_names
 from lightning_ipu.host_value import HostValue
 from lightning_ipu.kinds import Kinds
-from lightning_ipu.live import Guard, Needs, live, user_place
+from lightning_ipu.live import Guard, Needs, applied, is_live, live, user_place
 from lightning_ipu.logged import MetricResult, Notes, OutputOf
 from lightning_ipu.outputs import OutputShape
+from lightning_ipu.recapture import Recapture
 from lightning_ipu.structure import Form, mapped, put_together
-from lightning_ipu.watch import Growth, Read, Recapture, Watch, Write
+from lightning_ipu.watch import Growth, Read, Watch, Write
 
 # Live numbers that one step may use as inputs; more make a larger bank and a second capture.
 FIRST_SLOTS = 8
@@ -162,9 +164,11 @@ class StepModule(nn.Module):
         notes = self._notes(outputs.reference)
         arguments = self._arguments(tensors, needs, watch.fixed, captured.looked_at)
         before = random.getstate()
-        kinds = Kinds(self._call.micro_rows)
+        with self._weights_in_place(module):
+            kinds = Kinds(self._call.micro_rows, [*module.parameters(), *module.buffers(), *banks])
         with self._weights_in_place(module), notes.taking(module), on_device_of(module, tensors), self._context():
-            with watch.running(), watch.optimizers_live(*self._schedules), kinds, torch.autograd.set_detect_anomaly(False):
+            names = live_names.replaced(watch.scopes, applied, is_live, needs.fix_texts)
+            with watch.running(), watch.optimizers_live(*self._schedules), kinds, names, torch.autograd.set_detect_anomaly(False):
                 try:
                     returned = getattr(module, self._call.step)(*arguments)
                     writes, growths = watch.writes(outputs.reference_in), watch.growths(outputs.reference_in)

@@ -17,6 +17,8 @@ from torch import nn
 from torch.nn.utils.parametrize import ParametrizationList
 
 from lightning_ipu.live import Needs, Place, is_live, live, user_place
+from lightning_ipu.live_names import Scope
+from lightning_ipu.recapture import Recapture
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _NUMBERS = (int, float)
@@ -26,14 +28,6 @@ MISSING = object()
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 # Second lists of weights that nn.RNNBase keeps; the weights themselves are parameters.
 _WEIGHT_LISTS = frozenset(["_flat_weights", "_flat_weight_refs", "_all_weights", "_flat_weights_names"])
-
-
-class Recapture(BaseException):
-    """The capture has to start again with some names treated otherwise. Not an Exception: nothing on the way may handle it."""
-
-    def __init__(self, *, live: FrozenSet[Any] = frozenset(), fixed: FrozenSet[Any] = frozenset()) -> None:
-        super().__init__()
-        self.live, self.fixed = live, fixed
 
 
 @dataclass(frozen=True)
@@ -154,7 +148,7 @@ class Watch:
         module: the LightningModule whose step is captured.
         trainer: its Trainer.
         needs: takes the guards of live numbers.
-        live: keys of attributes that are known to change: numbers under them become live.
+        live: keys of attributes that are known to change: numbers under them become live; and modules as in ``scopes``.
         fixed: keys of live numbers that something in the step cannot take as such: they are read as plain values and guarded.
         internal: names on the module that Lightning and PyTorch keep for themselves.
         skipped: metrics, whose Python runs on the host.
@@ -185,6 +179,11 @@ class Watch:
         self._weight_in_step = weight_in_step
         # Both tensors are kept, so that no other one gets the same id.
         self._weights: Dict[int, Tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @property
+    def scopes(self) -> List[Scope]:
+        """Modules of the user's in which float, int and math have to take live numbers."""
+        return [key for key in self._live if isinstance(key, Scope)]
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

@@ -1,12 +1,16 @@
 """Numbers that stand in for batch_idx and the like while a step is captured."""
 
+import builtins
 import math
 
+import numpy as np
 import pytest
 import torch
 
+from lightning_ipu import live_names
 from lightning_ipu.host_value import HostValue
-from lightning_ipu.live import Needs, evaluated, is_live, live
+from lightning_ipu.live import Needs, applied, evaluated, is_live, live
+from lightning_ipu.recapture import Recapture
 from lightning_ipu.structure import take_apart
 
 
@@ -57,11 +61,60 @@ def test_comparisons_are_guards(three):
 
 @pytest.mark.parametrize(
     "use",
-    [lambda n: list(range(n)), lambda n: [1, 2, 3, 4][n], int, lambda n: math.sqrt(n), lambda n: {3: "x"}[n], lambda n: torch.zeros(n)],
+    [lambda n: list(range(n)), lambda n: [1, 2, 3, 4][n], lambda n: {3: "x"}[n], lambda n: torch.zeros(n), lambda n: "ab" * n],
 )
 def test_whoever_needs_the_value_gets_it_guarded(use, three):
     assert use(three.number) is not None
     assert 3 in three.answers
+
+
+@pytest.mark.parametrize("use", [lambda n: int(n), lambda n: float(n), lambda n: math.sqrt(n)], ids=["int", "float", "sqrt"])
+def test_whoever_makes_it_a_plain_number_is_run_again_with_names_that_take_it(use, three):
+    with pytest.raises(Recapture) as asked:
+        use(three.number)
+    with live_names.replaced(asked.value.live, applied, is_live, three.needs.fix_texts):
+        result = use(three.number)
+        assert isinstance(1.5, float) and isinstance(1, int) and not isinstance("1", (float, int))
+        assert (float("1.5"), int("7", 8), math.exp(0.0), float.fromhex("0x1p1")) == (1.5, 7, 1.0, 2.0)
+        assert {builtins.float: "found"}[float] == "found"
+        assert np.zeros(2, dtype=float).dtype == np.float64
+    assert is_live(result) and three.answers == []
+    assert evaluated(result, {"n": 16}) == use(16)
+    assert float is builtins.float and math.sqrt(4) == 2.0 and "int" not in globals()
+
+
+def test_a_number_made_of_text_fixes_what_is_in_the_text(three):
+    with pytest.raises(Recapture) as asked:
+        int(three.number)
+    with live_names.replaced(asked.value.live, applied, is_live, three.needs.fix_texts):
+        assert float(f"{three.number}.5") == 3.5
+    assert three.answers == [3]
+
+
+def test_functions_of_numpy_give_live_numbers(three):
+    results = [np.exp(-three.number), np.float64(2.0) * three.number, np.clip(three.number, 0, 5), np.interp(three.number, [0, 10], [0, 1])]
+    assert all(is_live(result) for result in results) and three.answers == []
+    assert [evaluated(result, {"n": 8}) for result in results] == pytest.approx([math.exp(-8), 16.0, 5, 0.8])
+
+
+@pytest.mark.parametrize(
+    ("use", "value"),
+    [
+        (lambda n: torch.arange(5.0)[n], 4.0),
+        (lambda n: torch.add(torch.ones(2), torch.ones(2), alpha=n), [5.0, 5.0]),
+        (lambda n: torch.full_like(torch.ones(2), n), [4.0, 4.0]),
+    ],
+)
+def test_functions_of_torch_that_take_numbers_take_it_as_an_input(use, value):
+    four = Recorded(4)
+    result = use(four.number)
+    assert result.tolist() == value and len(four.inputs) == 1
+    assert all(type(answer) is bool for answer in four.answers)
+
+
+def test_an_index_out_of_range_is_torchs_error(three):
+    with pytest.raises(IndexError, match="out of bounds"):
+        torch.arange(3.0)[three.number]
 
 
 def test_a_truth_value_guards_only_whether_it_is_zero(three):

@@ -231,3 +231,21 @@ def test_hooks_log_on_the_host(hook):
     want, got = on_both(run)
     assert "norm" in want
     assert_same(got, want)
+
+
+def test_a_sum_over_weights_is_not_taken_for_a_sum_over_samples():
+    class Penalised(Net):
+        def training_step(self, batch, batch_idx):
+            squares = sum(parameter.pow(2).sum() for parameter in self.parameters())
+            largest = self.body[0].weight.abs().max()
+            self.log_dict({"squares": squares, "largest": largest, "count": torch.ones(3, dtype=torch.long).sum()}, on_step=True)
+            self.log("hits", (batch[1] == 1).sum(), on_step=True, on_epoch=True, reduce_fx="sum")
+            return self.loss(batch) + 0.01 * squares
+
+    def run(side):
+        trainer = side.trainer()
+        trainer.fit(Penalised(), side.loader())
+        return numbers(trainer.callback_metrics)
+
+    want, got = on_both(run, Way(replicas=4))
+    assert_same(got, want)

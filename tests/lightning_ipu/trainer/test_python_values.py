@@ -1,7 +1,10 @@
 """Python values that a step reads are never frozen in silence: live inputs, or another capture with one warning."""
 
+import math
 import warnings
+from math import cos as cosine
 
+import numpy as np
 import pytest
 import torch
 
@@ -43,6 +46,50 @@ def test_a_thousand_values_of_batch_idx_are_one_capture():
     trainer = side.trainer(max_epochs=1)
     trainer.fit(Reads(), side.loader(data(1000), batch=1))
     assert (trainer.global_step, Reads.n_captures) == (1000, 1)
+
+
+CONVERSIONS = {
+    "float": lambda module, i: float(i) * 0.1,
+    "int": lambda module, i: int(i * 0.7),
+    "exp": lambda module, i: math.exp(-0.1 * i),
+    "imported": lambda module, i: cosine(i / 10),
+    "numpy": lambda module, i: np.exp(-0.1 * i) + np.clip(i, 0, 3),
+    "tensor": lambda module, i: torch.tensor(i) + torch.tensor([float(i), 1.0]).sum(),
+    "full": lambda module, i: torch.full((1,), fill_value=i).sum(),
+    "progress": lambda module, i: min(1.0, float(i) / 64) if i < 1e6 else 0.0,
+    "step": lambda module, i: 0.5 * (1 + math.cos(math.pi * module.global_step / 64)) + float(module.current_epoch),
+    "row": lambda module, i: module.table[i % 3],
+    "divmod": lambda module, i: divmod(i, 3)[1] + round(i / 3, 1) + i // 2,
+}
+
+
+@pytest.mark.parametrize("way", [ALONE, TOGETHER], ids=str)
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_conversions_of_a_number_are_done_anew_for_every_batch(name, way):
+    class Converts(Net):
+        n_captures = 0
+
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", torch.tensor([0.5, 1.0, 2.0]))
+
+        def training_step(self, batch, batch_idx):
+            Converts.n_captures += 1
+            weight = CONVERSIONS[name](self, batch_idx)
+            self.log("weight", weight, on_step=True, on_epoch=True)
+            return self.loss(batch) * (1 + 0.02 * weight)
+
+    def run(side):
+        Converts.n_captures = 0
+        module, memory = Converts(), Memory()
+        trainer = side.trainer(logger=memory, log_every_n_steps=1)
+        trainer.fit(module, side.loader(data(64)))
+        return weights(module), [line for line in memory.lines if "weight_epoch" in line[1]], Converts.n_captures
+
+    want, got = on_both(run, way)
+    assert_same(got[:2], want[:2])
+    # One attempt finds out that names are to be replaced.
+    assert got[2] <= 2
 
 
 @pytest.mark.parametrize("way", [ALONE, Way(2, 1, 4)], ids=str)

@@ -33,7 +33,7 @@ _UNCHANGED = frozenset(
 )
 _SCALING = frozenset(["mul", "multiply", "__mul__", "__rmul__", "div", "true_divide", "divide", "__truediv__", "__div__"])
 _ADDING = frozenset(["add", "__add__", "__radd__", "sub", "subtract", "__sub__", "__rsub__"])
-_MAKING = {torch.tensor, torch.as_tensor, torch.full, torch.scalar_tensor}
+_MAKING = {torch.tensor, torch.as_tensor, torch.scalar_tensor}
 
 
 class Kinds(TorchFunctionMode):
@@ -73,7 +73,7 @@ class Kinds(TorchFunctionMode):
             args = tuple(live_names.original_of(arg) for arg in args)
             kwargs = {name: live_names.original_of(value) for name, value in kwargs.items()}
         if func in _MAKING and any(_has_live(arg) for arg in (*args, *kwargs.values())):
-            made = _made_of_live(func, args, kwargs)
+            made = _made_of_live(args, kwargs)
             self._constants[id(made)] = made
             return made
         result = func(*args, **kwargs)
@@ -135,13 +135,9 @@ def _has_live(value: Any) -> bool:
     return is_live(value) or (isinstance(value, (list, tuple)) and any(_has_live(item) for item in value))
 
 
-def _made_of_live(func: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> torch.Tensor:
-    given = list(args) + [kwargs[name] for name in ("data", "size", "fill_value", "s") if name in kwargs]
-    dtype = kwargs.get("dtype")
-    if func is torch.full:
-        size = given[0]
-        return _tensor_of(given[1], dtype).expand(size if isinstance(size, (tuple, list)) else (size,)).clone()
-    return _tensor_of(given[0], dtype)
+def _made_of_live(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> torch.Tensor:
+    given = list(args) + [kwargs[name] for name in ("data", "s") if name in kwargs]
+    return _tensor_of(given[0], kwargs.get("dtype"))
 
 
 def _tensor_of(value: Any, dtype: Optional[torch.dtype]) -> torch.Tensor:

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequ
 
 import torch
 
-from lightning_ipu import live_names, live_torch
+from lightning_ipu import live_names
 from lightning_ipu.recapture import Recapture
 
 Env = Mapping[Any, Any]
@@ -173,11 +173,6 @@ class LiveNumber:
         cls, func: Callable[..., Any], types: Sequence[type], args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         name = getattr(func, "__name__", "")
-        special = live_torch.SPECIAL.get(name)
-        if special is not None:
-            result = special(func, args, kwargs or {}, is_live)
-            if result is not NotImplemented:
-                return result
         convert = _as_input if name in _ELEMENTWISE else _as_value
         partner = next((arg for arg in (*args, *(kwargs or {}).values()) if isinstance_of_tensor(arg)), None)
         return func(*(convert(arg, partner) for arg in args), **{key: convert(arg, partner) for key, arg in (kwargs or {}).items()})

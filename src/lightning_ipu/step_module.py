@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Seq
 import torch
 from torch import nn
 
-from lightning_ipu import live_names
+from lightning_ipu import live_names, live_torch
 from lightning_ipu.host_value import HostValue
 from lightning_ipu.kinds import Kinds
 from lightning_ipu.live import Guard, Needs, applied, is_live, live, user_place
@@ -168,7 +168,8 @@ class StepModule(nn.Module):
             kinds = Kinds(self._call.micro_rows, [*module.parameters(), *module.buffers(), *banks])
         with self._weights_in_place(module), notes.taking(module), on_device_of(module, tensors), self._context():
             names = live_names.replaced(watch.scopes, applied, is_live, needs.fix_texts)
-            with watch.running(), watch.optimizers_live(*self._schedules), kinds, names, torch.autograd.set_detect_anomaly(False):
+            takes = live_torch.taking_live(is_live)
+            with takes, watch.running(), watch.optimizers_live(*self._schedules), kinds, names, torch.autograd.set_detect_anomaly(False):
                 try:
                     returned = getattr(module, self._call.step)(*arguments)
                     writes, growths = watch.writes(outputs.reference_in), watch.growths(outputs.reference_in)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from lightning_ipu import live_names
+from lightning_ipu import live_names, live_torch
 from lightning_ipu.host_value import HostValue
 from lightning_ipu.live import Needs, applied, evaluated, is_live, live
 from lightning_ipu.recapture import Recapture
@@ -102,18 +102,25 @@ def test_functions_of_numpy_give_live_numbers(three):
     [
         (lambda n: torch.arange(5.0)[n], 4.0),
         (lambda n: torch.add(torch.ones(2), torch.ones(2), alpha=n), [5.0, 5.0]),
+        (lambda n: torch.ones(2).sub(torch.ones(2), alpha=n), [-3.0, -3.0]),
         (lambda n: torch.full_like(torch.ones(2), n), [4.0, 4.0]),
+        (lambda n: torch.full((2,), fill_value=n), [4, 4]),
+        (lambda n: torch.ones(1).new_full((2,), n), [4.0, 4.0]),
+        (lambda n: torch.ones(2).new_tensor(n), 4.0),
     ],
 )
 def test_functions_of_torch_that_take_numbers_take_it_as_an_input(use, value):
     four = Recorded(4)
-    result = use(four.number)
-    assert result.tolist() == value and len(four.inputs) == 1
+    with live_torch.taking_live(is_live):
+        result = use(four.number)
+    plain = use(4)
+    assert result.tolist() == value == plain.tolist() and result.dtype == plain.dtype
+    assert len(four.inputs) == 1
     assert all(type(answer) is bool for answer in four.answers)
 
 
 def test_an_index_out_of_range_is_torchs_error(three):
-    with pytest.raises(IndexError, match="out of bounds"):
+    with pytest.raises(IndexError, match="out of (bounds|range)"), live_torch.taking_live(is_live):
         torch.arange(3.0)[three.number]
 
 

@@ -7,6 +7,7 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 
 from softipu.capture._torch_private import FakeTensorMode, backend_decompositions, new_fake_mode, trace
+from softipu.passes.exact.dead_code import DeadCode
 
 aten = torch.ops.aten
 
@@ -49,7 +50,7 @@ def functional(graph_module: GraphModule, examples: Sequence[torch.Tensor]) -> F
 
     with torch.no_grad():
         traced = trace(torch.func.functionalize(run), mode, *fakes, decompositions=backend_decompositions())
-    traced.graph.eliminate_dead_code()
+    DeadCode().run(traced)  # torch 2.0's own takes a copy_ into an input for dead
     traced.recompile()
     return Functional(traced, fakes, mode, constants)
 

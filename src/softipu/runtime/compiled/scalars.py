@@ -13,8 +13,6 @@ from torch.fx.node import map_arg
 
 from softipu.runtime.compiled.functional import Functional
 
-aten = torch.ops.aten
-
 
 @dataclass(frozen=True)
 class Stage:
@@ -66,7 +64,7 @@ def _numbers_stage(
     for node in outside:
         result = copies[node]
         if _narrowed(node):
-            result = graph.call_function(aten._to_copy.default, (result,), {"dtype": torch.float32})
+            result = graph.call_function(torch.ops.prims.convert_element_type.default, (result, torch.float32))
             result.meta["val"] = node.meta["val"].to(torch.float32)
         results.append(result)
     graph.output(tuple(results))

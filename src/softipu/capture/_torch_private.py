@@ -219,6 +219,7 @@ def backend_source(
     compiler, virtualized = _inductor("compile_fx"), _inductor("virtualized")
     (output,) = [n for n in graph_module.graph.nodes if n.op == "output"]
     output.meta["user_visible_output_idxs"] = list(range(len(output.args[0])))  # keeps the strides of results; newer versions
+    _keep_strides_of_kernels(graph_module)
     with _inductor_settings(settings), virtualized.V.set_fake_mode(fake_mode), torch.no_grad():
         compiled = compiler.compile_fx_inner(graph_module, list(fakes))
     source = getattr(compiled, "source_code", None)  # newer versions
@@ -226,6 +227,20 @@ def backend_source(
         with open(compiled.__globals__["__file__"], encoding="utf-8") as file:
             source = file.read()
     return source
+
+
+def _keep_strides_of_kernels(graph_module: torch.fx.GraphModule) -> None:
+    """Kernels of PyTorch that Inductor only calls get their inputs in the strides that the graph has.
+
+    2.0 gives them what it finds good; some kernels rely on contiguous inputs. Newer versions do this themselves. Checked on 2.0.1.
+    """
+    lowering = _inductor("lowering")
+    if not torch.__version__.startswith("2.0."):
+        return
+    for node in graph_module.graph.nodes:
+        is_kernel = node.op == "call_function" and hasattr(node.target, "_schema")
+        if is_kernel and (node.target in lowering.fallbacks or node.target not in lowering.lowerings):
+            lowering.layout_constraints.setdefault(node.target, lowering.constrain_to_fx_strides)
 
 
 def load_backend_source(source: str, path: str, settings: Mapping[str, Any]) -> Tuple[Callable[[List[Any]], Sequence[Any]], Dict[str, Any]]:

@@ -15,6 +15,7 @@ import sys
 from types import ModuleType
 from typing import Any, Callable, Dict, List, Optional, Sequence, Type
 
+from lightning_ipu import backend
 from lightning_ipu._lightning import PACKAGES, Lightning, is_imported, note_trainer_of, own_version
 from lightning_ipu.families import Family, family_of
 
@@ -90,7 +91,11 @@ def _completing(original: Callable[..., None], family: Family) -> Callable[..., 
         bound.apply_defaults()
         flags = {name: value for name, value in bound.arguments.items() if name != "self"}
         if not asks_for_ipu(flags):
-            return original(self, *args, **kwargs)
+            original(self, *args, **kwargs)
+            if backend.hardware_is_attached():
+                # As Lightning says it of a GPU or a TPU.
+                family.lightning.warn("IPU available but not used. You can set it by doing `Trainer(accelerator='ipu')`.")
+            return
         original(self, **completed_flags(flags, family))
         _check_decision(self, family)
 

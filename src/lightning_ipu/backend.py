@@ -90,6 +90,17 @@ def choose() -> Backend:
     return Backend("software", "the Poplar SDK is here, but no IPU is attached")
 
 
+def hardware_is_attached() -> bool:
+    """Whether an IPU is attached that the Poplar SDK could drive. Where there is no SDK nothing is imported."""
+    if os.environ.get(VARIABLE, "").strip().lower() == "software" or sdk_location() is None:
+        return False
+    try:
+        return bool(importlib.import_module("poptorch").ipuHardwareIsAvailable())
+    except Exception as error:  # noqa: BLE001  whoever asks does not want IPUs, so an SDK that fails is nothing to stop for
+        _log.debug("lightning-ipu: asking the Poplar SDK for IPUs failed: %s: %s", type(error).__name__, error)
+        return False
+
+
 @functools.lru_cache(maxsize=None)
 def poptorch() -> ModuleType:
     """PopTorch of the chosen backend; the choice holds for the process, and its reason is logged once."""

@@ -3,12 +3,13 @@
 import importlib
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
 
 import lightning_ipu
-from lightning_ipu import _register
+from lightning_ipu import _register, backend
 from lightning_ipu._lightning import PACKAGES, Lightning
 from lightning_ipu.families import family_of
 
@@ -114,6 +115,18 @@ def test_other_accelerators_are_left_alone(make, family):
     assert type(trainer.strategy).__name__ == "SingleDeviceStrategy"
     assert type(trainer.strategy.precision_plugin).__name__ == "MixedPrecision"
     assert make(accelerator="auto", devices=1).accelerator.__class__.__name__ != "IPUAccelerator"
+
+
+@pytest.mark.parametrize("accelerator", ["cpu", "auto"])
+def test_a_trainer_without_ipus_is_told_of_them_where_there_are_some(make, monkeypatch, accelerator):
+    monkeypatch.setattr(backend, "hardware_is_attached", lambda: True)
+    with pytest.warns(UserWarning, match=r"IPU available but not used.*Trainer\(accelerator='ipu'\)"):
+        make(accelerator=accelerator)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="IPU available")
+        make(accelerator="ipu")
+        monkeypatch.undo()
+        make(accelerator=accelerator)
 
 
 def test_a_strategy_serves_one_trainer_after_another(make, family):

@@ -56,6 +56,22 @@ def test_the_variable_overrides(sdk, monkeypatch):
         backend.choose()
 
 
+def test_hardware_is_what_the_sdk_finds(sdk, monkeypatch):
+    assert not backend.hardware_is_attached()
+    sdk(has_ipu=False)
+    assert not backend.hardware_is_attached()
+    sdk(has_ipu=True)
+    assert backend.hardware_is_attached()
+    monkeypatch.setenv(backend.VARIABLE, "software")
+    assert not backend.hardware_is_attached()
+
+
+def test_an_sdk_that_fails_has_no_hardware(sdk, monkeypatch):
+    sdk(has_ipu=True)
+    monkeypatch.delattr(sys.modules["poptorch"], "ipuHardwareIsAvailable")
+    assert not backend.hardware_is_attached()
+
+
 def test_asking_for_an_sdk_that_is_not_there_is_an_error(monkeypatch):
     monkeypatch.setenv(backend.VARIABLE, "sdk")
     with pytest.raises(ImportError, match="no Poplar SDK was found"):

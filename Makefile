@@ -33,7 +33,7 @@ $(IPU_MACHINE)/.%: $(INSTALL_INPUTS)
 	@tools/make_env.sh $(IPU_MACHINE) $* $(PYTHON38)
 	@touch $@
 
-demo: $(CURRENT)/.examples
+demo: $(CURRENT)/.demo
 	$(CURRENT)/bin/python examples/digits.py $(ARGS)
 
 test: lint test-current test-ipu-machine

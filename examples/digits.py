@@ -88,8 +88,8 @@ def digit_loaders(micro_batch: int):
     )
 
 
-def main(argv=None) -> float:
-    """Trains, tests, prints the accuracy on the test images, and returns it as a fraction."""
+def main(argv=None) -> L.Trainer:
+    """Trains, tests, prints the accuracy on the test images, and returns the trainer."""
     parser = argparse.ArgumentParser(description="Train a small convolutional network on handwritten digits.")
     parser.add_argument("--accelerator", default="ipu", choices=["ipu", "cpu"])
     parser.add_argument("--devices", type=int, default=None, help="default: 2 IPUs, or 1 CPU process")
@@ -105,7 +105,7 @@ def main(argv=None) -> float:
     trainer.fit(model, train, validation)
     accuracy = trainer.test(model, test, verbose=False)[0]["test_accuracy"]
     print(f"Test accuracy after {args.epochs} epochs: {accuracy:.1%}")
-    return accuracy
+    return trainer
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import torch
 
 from lightning_ipu import host_update, optimizers
 from lightning_ipu import options as ipu_options
+from lightning_ipu.attention_masks import masks_unread
 from lightning_ipu.captured_step import CapturedStep, Conditions, no_numbers
 from lightning_ipu.device import CompiledStep, Device
 from lightning_ipu.live import Needs
@@ -48,7 +49,7 @@ class Capturing:
         while True:
             compiled = self._compiled(step, call, cut, environment, live, fixed, n_slots)
             try:
-                with blocks_seen(strategy.poptorch) as ipu_ids:
+                with blocks_seen(strategy.poptorch) as ipu_ids, masks_unread():
                     self._device.compile(compiled, [*no_numbers(cut.n_micro_batches, n_slots), *tensors])
                 self._refuse_more_ipus(compiled, ipu_ids, step)
                 if compiled.trains and not self._looks_only:

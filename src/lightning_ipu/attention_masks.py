@@ -6,12 +6,12 @@ An IPU's program is made before the mask has values; it takes the mask as it is,
 import contextlib
 import functools
 import inspect
-from typing import Any, Iterator
+from typing import Any, Dict, Iterator
 
 from torch import nn
 
 # The argument that says so; left out, it means: look.
-_HINTS = {nn.TransformerEncoder: "is_causal", nn.TransformerDecoder: "tgt_is_causal"}
+_HINTS: Dict[Any, str] = {nn.TransformerEncoder: "is_causal", nn.TransformerDecoder: "tgt_is_causal"}
 
 
 @contextlib.contextmanager
@@ -20,12 +20,12 @@ def masks_unread() -> Iterator[None]:
     forwards = {cls: cls.forward for cls in _HINTS}
     for cls, name in _HINTS.items():
         if name in inspect.signature(cls.forward).parameters:  # torch 2.0's decoder does not look
-            setattr(cls, "forward", _told(cls.forward, name))  # noqa: B010
+            cls.forward = _told(cls.forward, name)
     try:
         yield
     finally:
         for cls, forward in forwards.items():
-            setattr(cls, "forward", forward)  # noqa: B010
+            cls.forward = forward
 
 
 def _told(forward: Any, name: str) -> Any:

@@ -101,6 +101,7 @@ class StrategyBody(OneProcess):
         self._accumulate: Optional[int] = None
         self._schedule: Optional[accumulation.Schedule] = None
         self._random_state_at_end: Optional[List[int]] = None
+        self.host_updates: Optional[host_update.HostUpdates] = None  # of the last fit: what captures its step later asks too
         self._reset()
 
     def _reset(self) -> None:
@@ -113,7 +114,6 @@ class StrategyBody(OneProcess):
         self._loaded_random_state: Optional[List[int]] = None
         self._seconds = 0.0
         self._bytes: Dict[str, float] = {}
-        self.host_updates: Optional[host_update.HostUpdates] = None
 
     def released(self) -> Any:
         """This strategy, ready for another Trainer."""

@@ -26,7 +26,7 @@ def count_updates(strategy: Any, optimizer: Any, n_updates: int, sizes: Sizes) -
     optimizer._opt_called = True
     if hasattr(optimizer, "_step_count"):
         optimizer._step_count += n_updates
-    first = loop.batch_idx * sizes.n_iterations
+    first = strategy.position.updates_before(strategy.trainer.current_epoch, loop.batch_idx, sizes)
     for config in strategy.lr_scheduler_configs:
         if config.interval != "step" or config.reduce_on_plateau:
             continue

@@ -92,13 +92,13 @@ class Program:
         self._live: FrozenSet[Any] = frozenset()
         self._fixed: FrozenSet[Any] = frozenset()
         self._told: Set[str] = set()
-        self.n_updates = 0
+        self.n_updates = self.n_batches = 0
 
     def run(self, args: Sequence[Any], batch_idx: int, sizes: Sizes, most_updates: Optional[int] = None) -> Any:
         """Runs one host batch and returns what the step returns for it."""
         arguments = arguments_of(args, batch_idx)
         pieces = pieces_of(arguments.rows, sizes, trains=self.trains, most_updates=most_updates)
-        self.n_updates = 0
+        self.n_updates = self.n_batches = 0
         is_whole = len(pieces) == 1 and sizes.n_micro_batches == 1
         if self.trains and most_updates is None:
             self._tell_dropped(arguments.rows, sizes)
@@ -111,6 +111,7 @@ class Program:
             try:
                 done.append(self._run_piece(arguments, piece, sizes, is_whole=is_whole))
                 self.n_updates += piece.n_updates
+                self.n_batches += piece.cut.n_groups
             except Mixed as mixed:
                 pieces = [*self._one_by_one(piece, arguments, mixed), *pieces]
         return self._returned(done, arguments) if done else None
@@ -212,7 +213,10 @@ class Program:
     def _environments(self, arguments: Arguments, piece: Piece, sizes: Sizes) -> List[Dict[Any, Any]]:
         """The live numbers of every group, as a CPU run with the same effective batch would have them."""
         trainer = self._strategy.trainer
-        first = arguments.batch_idx * sizes.n_groups + piece.first_group
+        before = arguments.batch_idx * sizes.n_iterations
+        if self.trains:
+            before = self._strategy.position.updates_before(trainer.current_epoch, arguments.batch_idx, sizes)
+        first = before * sizes.n_accumulated + piece.first_group
         base = {"current_epoch": trainer.current_epoch, **arguments.numbers}
         updates = trainer.global_step + self.n_updates
         return [

@@ -25,6 +25,7 @@ from lightning_ipu._lightning import Lightning
 from lightning_ipu.capturing import Capturing
 from lightning_ipu.cutting import Sizes
 from lightning_ipu.device import CompiledStep, Device
+from lightning_ipu.loop_position import LoopPosition, epoch_length
 from lightning_ipu.one_process import OneProcess
 from lightning_ipu.outputs import Cut
 from lightning_ipu.program import Program
@@ -102,6 +103,7 @@ class StrategyBody(OneProcess):
         self._schedule: Optional[accumulation.Schedule] = None
         self._random_state_at_end: Optional[List[int]] = None
         self.host_updates: Optional[host_update.HostUpdates] = None  # of the last fit: what captures its step later asks too
+        self.position = LoopPosition()
         self._reset()
 
     def _reset(self) -> None:
@@ -120,6 +122,7 @@ class StrategyBody(OneProcess):
         self._accelerator = self._checkpoint_io = self._precision_plugin = None
         self.parallel_devices = None
         self.cluster_environment = None
+        self.position = LoopPosition()
         return self
 
     # Who runs it
@@ -268,9 +271,7 @@ class StrategyBody(OneProcess):
         batches = trainer.num_training_batches
         if trainer.max_epochs == -1 or batches == float("inf") or lightnings == float("inf"):
             return lightnings
-        loaders = trainer.fit_loop._combined_loader.flattened
-        updates = min(batching.updates_per_epoch(loader, self.sizes(trains=True), int(batches)) for loader in loaders)
-        updates *= max(trainer.max_epochs, 1)
+        updates = epoch_length(trainer, self.sizes(trains=True)) * max(trainer.max_epochs, 1)
         return min(updates, trainer.max_steps) if trainer.max_steps != -1 else updates
 
     # Steps
@@ -289,8 +290,14 @@ class StrategyBody(OneProcess):
             self.device.release()
             self._programs["training_step"].n_updates = 0
             return host_pass.run(self.lightning_module.training_step, (*args, *kwargs.values()), self._sizes_of(0, trains=True))
-        limit = trainer.max_steps - trainer.global_step if trainer.max_steps >= 0 else None
+        limits = [self.position.most_updates(trainer.current_epoch, self._sizes_of(0, trains=True))]
+        limits.append(trainer.max_steps - trainer.global_step if trainer.max_steps >= 0 else None)
+        limit = min((one for one in limits if one is not None), default=None)
         return self._run("training_step", args, kwargs, trainer.fit_loop.batch_idx, limit)
+
+    def on_train_start(self) -> None:
+        """A count of batches that a file gave to Lightning's loops becomes one of host batches."""
+        self.position.begin(self.trainer, self._sizes_of(0, trains=True))
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """The step does backward and update, so Lightning's closure is left with the step alone; callbacks may have changed that."""
@@ -373,7 +380,9 @@ class StrategyBody(OneProcess):
             self._in_optimizer_step = False
         program = self._programs.get("training_step")
         if program is not None:
-            counters.count_updates(self, optimizer, program.n_updates, self._sizes_of(0, trains=True))
+            sizes = self._sizes_of(0, trains=True)
+            self.position.count(self.trainer.fit_loop.epoch_loop, program.n_batches, program.n_updates, sizes)
+            counters.count_updates(self, optimizer, program.n_updates, sizes)
         self._call_late_hooks(optimizer, result)
         return result
 
@@ -419,17 +428,22 @@ class StrategyBody(OneProcess):
                 self.device.optimizer_state = optimizer_state.from_torch(optimizer)
 
     def save_checkpoint(self, checkpoint: Dict[str, Any], filepath: Any, storage_options: Optional[Any] = None) -> None:
-        """Writes the file, with the device's random state beside what Lightning puts into it."""
+        """Writes the file, with the device's random state beside what Lightning puts into it, and batches counted as on the CPU."""
         state = self.device.read_random_state() if self.device is not None else self._random_state_at_end
-        if state is not None and any(state):
-            checkpoint[_CHECKPOINT_KEY] = {"random_state": list(state)}
+        own = {"random_state": list(state)} if state is not None and any(state) else {}
+        own.update(self.position.write(checkpoint))
+        if own:
+            checkpoint[_CHECKPOINT_KEY] = own
         super().save_checkpoint(checkpoint, filepath, storage_options=storage_options)  # type: ignore[misc]
 
     def load_checkpoint(self, checkpoint_path: Any, *args: Any, **kwargs: Any) -> Dict[str, Any]:
         """Reads the file and keeps the device's random state for the compiled step."""
         checkpoint: Dict[str, Any] = super().load_checkpoint(checkpoint_path, *args, **kwargs)  # type: ignore[misc]
         own = checkpoint.get(_CHECKPOINT_KEY)
-        self._loaded_random_state = own["random_state"] if isinstance(own, dict) else None
+        own = own if isinstance(own, dict) else {}
+        self._loaded_random_state = own.get("random_state")
+        if self.trainer.state.fn == "fit":
+            self.position.read(checkpoint, own)
         return checkpoint
 
     # Figures and the end

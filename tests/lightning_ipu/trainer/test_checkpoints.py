@@ -179,3 +179,69 @@ def test_a_run_that_an_interrupt_ends_keeps_its_weights_and_state(tmp_path):
 
     want, got = on_both(run)
     assert_same(got, want)
+
+
+SHAPES = [Way(iterations=2), Way(accumulated=2), Way(2, 2, 2), Way(2, 1, 3)]
+
+
+class Counted(Net):
+    """Keeps which batch of which epoch each update began with."""
+
+    def training_step(self, batch, batch_idx):
+        loss = self.loss(batch)
+        self.log("batch_idx", torch.zeros_like(loss) + batch_idx, on_step=False, on_epoch=True, reduce_fx="sum")
+        return loss + loss * batch_idx * 0.01
+
+    def configure_optimizers(self):
+        optimizer = super().configure_optimizers()
+        # Counts updates and changes nothing: one call of the device has one learning rate.
+        return [optimizer], [{"scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 1000), "interval": "step"}]
+
+
+def stopped_and_continued(first, second, folder, *, batch, n=88, every=6):
+    """What the run ends with that ``second`` continues where ``first`` wrote a file within an epoch of 11 updates."""
+    folder.mkdir(parents=True, exist_ok=True)
+    keeps = saving(folder, every_n_train_steps=every)
+    first.trainer(callbacks=keeps, enable_checkpointing=True, max_epochs=2).fit(Counted(), first.loader(data(n), batch=batch))
+    path = sorted(folder.glob(f"*step={every}.ckpt"))[0]
+    module, trainer = Counted(), second.trainer(max_epochs=3)
+    trainer.fit(module, second.loader(data(n), batch=batch), ckpt_path=path)
+    state = torch.load(path, map_location="cpu", weights_only=False)["loops"]["fit_loop"]["epoch_loop.batch_progress"]
+    n_steps = module.lr_schedulers().last_epoch
+    return weights(module), trainer.global_step, n_steps, float(trainer.callback_metrics["batch_idx"]), state
+
+
+@pytest.mark.parametrize("way", SHAPES, ids=str)
+def test_a_file_from_within_an_epoch_counts_batches_as_the_cpu_does_and_moves(way, tmp_path):
+    batch = 8 // (way.replicas * way.accumulated)
+    want = stopped_and_continued(Side("cpu", way), Side("cpu", way), tmp_path / "cc", batch=batch)
+    for first, second in (("cpu", "ipu"), ("ipu", "cpu"), ("ipu", "ipu")):
+        got = stopped_and_continued(Side(first, way), Side(second, way), tmp_path / (first + second), batch=batch)
+        assert_same(got[1:], want[1:])
+        # Versions of Lightning that repeat the last batch make an update of that one alone on the CPU.
+        if way.accumulated == 1 or hasattr(pl.Trainer().fit_loop.epoch_loop, "restarted_on_train_batch_end"):
+            assert_same(got[0], want[0])
+
+
+@pytest.mark.parametrize("every", [1, 3, 11])
+@pytest.mark.parametrize("iterations", [2, 3, 4])
+def test_a_file_that_ends_within_a_host_batch_is_continued_with_the_updates_that_were_missing(iterations, every, tmp_path):
+    cpu, ipu = Side("cpu"), Side("ipu", Way(iterations=iterations))
+    want = stopped_and_continued(cpu, cpu, tmp_path / "cc", batch=8, every=every)
+    got = stopped_and_continued(cpu, ipu, tmp_path / "ci", batch=8, every=every)
+    assert_same(got, want)
+
+
+def test_a_file_from_within_an_epoch_is_continued_with_another_division_of_the_same_update(tmp_path):
+    def run(way, batch, path=None):
+        module, side = Net(), Side("ipu", way)
+        keeps = [] if path else [saving(tmp_path, every_n_train_steps=4)]
+        trainer = side.trainer(callbacks=keeps, enable_checkpointing=not path)
+        trainer.fit(module, side.loader(data(96), batch=batch), ckpt_path=path)
+        return weights(module), trainer.global_step
+
+    run(Way(replicas=4), 4)
+    path = next(tmp_path.glob("*step=4.ckpt"))
+    want = run(Way(replicas=4), 4, path)
+    for other, batch in ((Way(accumulated=4), 4), (Way(2, 2, 2), 4), (Way(iterations=2), 16)):
+        assert_same(run(other, batch, path), want)

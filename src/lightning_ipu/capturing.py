@@ -125,7 +125,8 @@ class Capturing:
         if not trains:
             return CompiledStep(made, poptorch.inferenceModel(made, options), None, is_twin=False)
         user_optimizer = strategy.optimizers[0]
-        on_host = cut.is_part or strategy.host_updates.is_always
+        # A step that is only looked at belongs to no run.
+        on_host = cut.is_part or (strategy.host_updates is not None and strategy.host_updates.is_always)
         if on_host:
             optimizer = host_update.reading_optimizer(poptorch, user_optimizer, made.stand_ins())
         else:

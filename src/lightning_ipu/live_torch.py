@@ -1,6 +1,7 @@
 """Functions of torch that want a plain number where a live number may stand: replaced while a step is captured."""
 
 import contextlib
+import functools
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import torch
@@ -31,6 +32,8 @@ def taking_live(is_live: Callable[[Any], bool]) -> Iterator[None]:
 
 
 def _wrapped(function: Callable[..., Any], special: _Special, is_live: Callable[[Any], bool]) -> Callable[..., Any]:
+    # torch looks the method of an operator up, and is asked for its name later.
+    @functools.wraps(function)
     def taking(*args: Any, **kwargs: Any) -> Any:
         if any(is_live(arg) for arg in args) or any(is_live(arg) for arg in kwargs.values()):
             result = special(function, args, kwargs)

@@ -59,6 +59,7 @@ CONVERSIONS = {
     "progress": lambda module, i: min(1.0, float(i) / 64) if i < 1e6 else 0.0,
     "step": lambda module, i: 0.5 * (1 + math.cos(math.pi * module.global_step / 64)) + float(module.current_epoch),
     "row": lambda module, i: module.table[i % 3],
+    "operators": lambda module, i: (torch.ones(()) + i) * 0.1 - (i - torch.ones(())) * 0.2 + torch.sub(torch.ones(()), i),
     "divmod": lambda module, i: divmod(i, 3)[1] + round(i / 3, 1) + i // 2,
 }
 

@@ -5,6 +5,7 @@ Each name says what it is used for and on which versions it was checked.
 
 import contextlib
 import importlib
+import importlib.util
 import io
 import os
 from contextlib import contextmanager
@@ -243,15 +244,43 @@ def _keep_strides_of_kernels(graph_module: torch.fx.GraphModule) -> None:
             lowering.layout_constraints.setdefault(node.target, lowering.constrain_to_fx_strides)
 
 
-def load_backend_source(source: str, path: str, settings: Mapping[str, Any]) -> Tuple[Callable[[List[Any]], Sequence[Any]], Dict[str, Any]]:
+def load_backend_source(
+    source: str, path: str, settings: Mapping[str, Any], instructions: Optional[Sequence[str]] = None
+) -> Tuple[Callable[[List[Any]], Sequence[Any]], Dict[str, Any]]:
     """The callable of a program from ``backend_source``, and its globals. It takes its inputs as one list, which it empties.
 
-    Kernels that are missing are compiled. Checked on 2.0.1 and 2.13.
+    Kernels that are missing are compiled. ``instructions``, from ``vector_instructions``, saves the test of what this processor has, for
+    which Inductor compiles a program and starts a process. Checked on 2.0.1 and 2.13.
     """
     scope: Dict[str, Any] = {"__name__": "softipu_program", "__file__": path}
-    with _inductor_settings(settings):
+    with _inductor_settings(settings), _vector_instructions_are(instructions):
         exec(compile(source, path, "exec"), scope)  # noqa: S102 - written by this user's own compiler, and signed
     return scope["call"], scope
+
+
+def vector_instructions(settings: Mapping[str, Any]) -> List[str]:
+    """Vector instructions that Inductor finds that this machine can compile and run, best first. Checked on 2.0.1 and 2.13."""
+    with _inductor_settings(settings):
+        return [str(instructions) for instructions in _vector_module().valid_vec_isa_list()]
+
+
+@contextmanager
+def _vector_instructions_are(names: Optional[Sequence[str]]) -> Iterator[None]:
+    module = _vector_module()
+    known = {str(one): one for one in module.supported_vec_isa_list}
+    if names is None or not all(name in known for name in names):
+        yield
+        return
+    original = module.valid_vec_isa_list
+    module.valid_vec_isa_list = lambda: [known[name] for name in names]
+    try:
+        yield
+    finally:
+        module.valid_vec_isa_list = original
+
+
+def _vector_module() -> Any:
+    return _inductor("codecache" if importlib.util.find_spec("torch._inductor.cpu_vec_isa") is None else "cpu_vec_isa")
 
 
 def kernel_files(scope: Mapping[str, Any]) -> List[str]:

@@ -1,74 +1,124 @@
 """Compiled programs on disk.
 
-    <folder>/softipu/<key>.py     a program: Python that calls kernels
-    <folder>/softipu/<key>.json   the SHA-256 of the program and of its kernels, and a code that only this user can make
-    <folder>/softipu/kernels/     C++ kernels, by a hash of their source
+    <folder>/softipu/<key>.json        the good build: its folder, the SHA-256 of each of its files, a code that only this user can make
+    <folder>/softipu/<key>-<random>/   a build: program.py, which calls kernels, and the C++ kernels
 
-Programs and kernels are code, so an entry is used only if it is what this user wrote: its code (HMAC-SHA256) is made with a secret
-that lies outside the cache. An entry that is damaged, or comes from somebody else, is built anew.
+Programs and kernels are code, so a build is used only if it is what this user wrote: its code (HMAC-SHA256) is made with a secret
+that lies outside the cache. A build that is damaged, or comes from somebody else, is made anew in a folder of its own, so that nothing
+that lies about is taken for a kernel, and processes that build the same thing at the same time do not meet.
 """
 
+import atexit
+import functools
 import hashlib
 import hmac
 import json
 import os
 import secrets
+import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
-_SCHEMA = 1
+_SCHEMA = 2
+_PROGRAM = "program.py"
+
+
+@dataclass(frozen=True)
+class Build:
+    """A program that was found.
+
+    Attributes:
+        program: Python.
+        folder: where its kernels are.
+        instructions: vector instructions that they were compiled with, best first.
+    """
+
+    program: str
+    folder: Path
+    instructions: List[str]
+
+    @property
+    def path(self) -> str:
+        """Where the program stands."""
+        return str(self.folder / _PROGRAM)
 
 
 class ProgramCache:
-    """The cache in a folder; None is the user's own, and where that cannot be written, a temporary one of this process."""
+    """The cache in a folder; None is the user's own. Where that cannot be written, builds last as long as this process."""
 
     def __init__(self, folder: Optional[str] = None) -> None:
-        self.folder = _usable(Path(folder).expanduser() if folder else _user_folder("XDG_CACHE_HOME", ".cache")) / "softipu"
-        self.kernels = self.folder / "kernels"
-        self.kernels.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder = _usable(Path(folder).expanduser() if folder else _user_folder("XDG_CACHE_HOME", ".cache"))
         self._secret = _secret()
 
-    def path(self, key: str) -> str:
-        """Where the program of that key stands."""
-        return str(self.folder / f"{key}.py")
-
-    def find(self, key: str) -> Optional[str]:
-        """The program, if it and all its kernels are what was kept; an entry that is not is removed."""
+    def find(self, key: str) -> Optional[Build]:
+        """The build of that key, if all of it is what was kept; the note of one that is not is removed."""
         note = self.folder / f"{key}.json"
         try:
             found = json.loads(note.read_text(encoding="utf-8"))
+            folder, instructions = str(found["folder"]), [str(i) for i in found["instructions"]]
             files = {str(name): str(value) for name, value in found["files"].items()}
-            genuine = hmac.compare_digest(str(found["code"]), self._code(key, files))
+            genuine = hmac.compare_digest(str(found["code"]), self._code(key, folder, instructions, files))
         except (OSError, ValueError, KeyError, AttributeError, TypeError):
-            genuine, files = False, {}
-        if genuine and all(_digest(self.folder / name) == value for name, value in files.items()):
-            return (self.folder / f"{key}.py").read_text(encoding="utf-8")
-        self._remove([note, self.folder / f"{key}.py"] + [self.folder / n for n, v in files.items() if _digest(self.folder / n) != v])
+            _remove(note)
+            return None
+        if not genuine:
+            _remove(note)
+            return None
+        there = self.folder / folder
+        if all(_digest(there / name) == value for name, value in files.items()):
+            try:
+                return Build((there / _PROGRAM).read_text(encoding="utf-8"), there, instructions)
+            except OSError:  # went away just now
+                return None
+        _remove(note)
+        shutil.rmtree(str(there), ignore_errors=True)
         return None
 
-    def keep(self, key: str, program: str, kernels: List[str]) -> None:
-        """Writes an entry; ``kernels`` are files below the folder, or elsewhere and then not kept."""
-        _write(self.folder / f"{key}.py", program)
-        inside = [Path(k).resolve() for k in kernels]
-        root = self.folder.resolve()
-        if not all(root in k.parents for k in inside):
-            return
-        files: Dict[str, str] = {f"{key}.py": hashlib.sha256(program.encode()).hexdigest()}
-        files.update({str(k.relative_to(root)): _digest(k) for k in inside})
-        _write(self.folder / f"{key}.json", json.dumps({"schema": _SCHEMA, "files": files, "code": self._code(key, files)}))
+    def new_folder(self, key: str) -> Path:
+        """An empty folder for a build; a temporary one where the cache takes no more."""
+        try:
+            return Path(tempfile.mkdtemp(prefix=f"{key}-", dir=str(self.folder)))
+        except OSError:
+            return Path(tempfile.mkdtemp(prefix=f"{key}-", dir=str(_temporary_folder())))
 
-    def _code(self, key: str, files: Dict[str, str]) -> str:
-        text = json.dumps([_SCHEMA, key, sorted(files.items())])
+    def keep(self, key: str, folder: Path, program: str, kernels: Sequence[str], instructions: List[str]) -> bool:
+        """Makes the build in ``folder`` the one that is found; returns whether that was possible.
+
+        Args:
+            key: of the program.
+            folder: from ``new_folder``.
+            program: Python.
+            kernels: files ``.../xx/name`` that it calls; those of another build are copied into this one.
+            instructions: what they were compiled with.
+        """
+        try:
+            _write(folder / _PROGRAM, program.encode())
+            files = {_PROGRAM: hashlib.sha256(program.encode()).hexdigest()}
+            for kernel in map(Path, kernels):
+                name = f"{kernel.parent.name}/{kernel.name}"
+                if (folder / name).resolve() != kernel.resolve():
+                    (folder / name).parent.mkdir(exist_ok=True)
+                    _write(folder / name, kernel.read_bytes())
+                files[name] = _digest(folder / name)
+            code = self._code(key, folder.name, instructions, files)
+            note: Dict[str, Any] = {"schema": _SCHEMA, "folder": folder.name, "instructions": instructions, "files": files, "code": code}
+            _write(self.folder / f"{key}.json", json.dumps(note).encode())
+        except OSError:  # no space, or no permission: this process has what it needs in memory
+            return False
+        return folder.parent == self.folder
+
+    def _code(self, key: str, folder: str, instructions: List[str], files: Dict[str, str]) -> str:
+        text = json.dumps([_SCHEMA, key, folder, instructions, sorted(files.items())])
         return hmac.new(self._secret, text.encode(), "sha256").hexdigest()
 
-    @staticmethod
-    def _remove(paths: List[Path]) -> None:
-        for path in paths:
-            try:
-                path.unlink()
-            except OSError:  # not there, or not ours: it is not used either way
-                continue
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink()
+    except OSError:  # not there, or not ours: it is not used either way
+        return
 
 
 def _digest(path: Path) -> str:
@@ -78,11 +128,16 @@ def _digest(path: Path) -> str:
         return ""
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, content: bytes) -> None:
+    """Whole or not at all, also when two processes write."""
     handle, name = tempfile.mkstemp(dir=str(path.parent))
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(name, str(path))  # whole or not at all, also when two processes write
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(name, str(path))
+    except OSError:
+        _remove(Path(name))
+        raise
 
 
 def _user_folder(variable: str, default: str) -> Path:
@@ -90,13 +145,22 @@ def _user_folder(variable: str, default: str) -> Path:
 
 
 def _usable(folder: Path) -> Path:
+    made = folder / "softipu"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(str(folder), os.W_OK):
-            return folder
+        made.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, name = tempfile.mkstemp(dir=str(made))
+        os.close(handle)
+        os.unlink(name)
+        return made
     except (OSError, RuntimeError):
-        pass
-    return Path(tempfile.mkdtemp(prefix="softipu-"))
+        return _temporary_folder()
+
+
+@functools.lru_cache(maxsize=None)
+def _temporary_folder() -> Path:
+    folder = tempfile.mkdtemp(prefix="softipu-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _secret() -> bytes:

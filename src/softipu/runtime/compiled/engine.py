@@ -1,12 +1,13 @@
 """The compiled engine: a graph becomes C++ kernels and a short Python program that calls them."""
 
 import platform
+from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 from torch.fx import GraphModule
 
-from softipu.capture._torch_private import backend_source, kernel_files, load_backend_source
+from softipu.capture._torch_private import backend_source, kernel_files, load_backend_source, vector_instructions
 from softipu.capture.update.kernels import has_fused
 from softipu.errors import first_line
 from softipu.graph.aliases import storage_key
@@ -20,7 +21,7 @@ from softipu.runtime.compiled.scalars import Stage, split_scalars
 from softipu.runtime.engine import CannotCompile, EngineSettings, Function
 from softipu.runtime.interpreter import compile_graph
 
-_FORMAT = "1"  # of what is kept on disk
+_FORMAT = "2"  # of what is kept on disk
 _KERNELS = {"Adam": "_fused_adam_", "AdamW": "_fused_adamw_", "SGD": "_fused_sgd_"}  # PyTorch's own, by update rule
 Call = Callable[[List[Any]], Sequence[Any]]
 
@@ -66,21 +67,22 @@ class CompiledEngine:
         return _chained(stages, calls, lowered.constants) if len(stages) > 1 else _Checked(calls[0], lowered.constants, graph_module)
 
     def _program(self, lowered: Functional, title: str) -> Call:
-        settings = self._settings()
         key = digest([graph_text(lowered.graph_module, lowered.fakes), *self._surroundings()])
-        path = self._cache.path(key)
         known = self._cache.find(key)
         if known is not None:
-            return load_backend_source(known, path, settings)[0]
+            return load_backend_source(known.program, known.path, self._settings(known.folder), known.instructions)[0]
+        folder = self._cache.new_folder(key)
+        settings = self._settings(folder)
         with progress_line(title, shown=self._shown):
             source = backend_source(lowered.graph_module, lowered.fakes, lowered.mode, settings)
-            call, scope = load_backend_source(source, path, settings)
-        self._cache.keep(key, source, kernel_files(scope))
+            call, scope = load_backend_source(source, str(folder / "program.py"), settings)
+            instructions = vector_instructions(settings)
+        self._cache.keep(key, folder, source, kernel_files(scope), instructions)
         return call
 
-    def _settings(self) -> Dict[str, Any]:
+    def _settings(self, folder: Path) -> Dict[str, Any]:
         return {
-            "cache_dir": str(self._cache.kernels),
+            "cache_dir": str(folder),
             "cpp.cxx": (self._compiler,),
             "fx_graph_cache": False,  # Inductor's own cache unpickles what it finds
             "fx_graph_remote_cache": False,
@@ -97,6 +99,7 @@ class CompiledEngine:
             platform.python_version(),
             platform.machine(),
             processor_features(),
+            self._compiler,  # Inductor finds its kernels by the command that compiles them
             compiler_version(self._compiler),
             str(torch.get_num_threads()),
         ]

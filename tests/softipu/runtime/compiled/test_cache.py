@@ -1,102 +1,185 @@
-"""The cache of compiled programs: what this user wrote comes back, and nothing else is ever run."""
+"""Programs on disk are used only if they are what this user wrote; whatever is wrong with the disk, training goes on."""
 
+import errno
 import json
+import multiprocessing
+import os
+from pathlib import Path
 
 import pytest
 import torch
 
 from softipu import poptorch
 from softipu.poptorch import engine_choice
+from softipu.runtime.compiled import cache as cache_module
 from softipu.runtime.compiled import engine as compiled_engine
 from softipu.runtime.compiled.cache import ProgramCache
 
-PROGRAM = "print('a program')\n"
+PROGRAM = "def call(inputs):\n    return inputs\n"
 
 
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def secret(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    return ProgramCache(str(tmp_path / "cache"))
 
 
-def kernel(cache, text="int kernel() { return 1; }"):
-    path = cache.kernels / "ab" / "kernel.cpp"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
+def keep(cache, key="k", program=PROGRAM, kernel=b"machine code"):
+    folder = cache.new_folder(key)
+    (folder / "ab").mkdir()
+    (folder / "ab" / "kernel.so").write_bytes(kernel)
+    return folder, cache.keep(key, folder, program, [str(folder / "ab" / "kernel.so")], ["avx2"])
 
 
-def test_a_program_that_was_kept_is_found_by_its_key(cache):
-    cache.keep("one", PROGRAM, [str(kernel(cache))])
-    assert cache.find("one") == PROGRAM
-    assert cache.find("two") is None
+def test_what_was_kept_is_found(tmp_path):
+    folder, kept = keep(ProgramCache(str(tmp_path)))
+    found = ProgramCache(str(tmp_path)).find("k")
+    assert kept
+    assert (found.program, found.folder, found.instructions) == (PROGRAM, folder, ["avx2"])
+    assert Path(found.path).read_text() == PROGRAM
 
 
-def test_another_process_of_the_user_finds_it_too(cache, tmp_path):
-    cache.keep("one", PROGRAM, [])
-    assert ProgramCache(str(tmp_path / "cache")).find("one") == PROGRAM
+def test_an_unknown_key_is_not_found(tmp_path):
+    assert ProgramCache(str(tmp_path)).find("k") is None
 
 
-def test_somebody_elses_entry_is_removed_and_not_used(cache, tmp_path, monkeypatch):
-    cache.keep("one", PROGRAM, [])
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another user"))
-    other = ProgramCache(str(tmp_path / "cache"))
-    assert other.find("one") is None
-    assert not (other.folder / "one.json").exists() and not (other.folder / "one.py").exists()
+@pytest.mark.parametrize("damaged", ["program.py", "ab/kernel.so"])
+@pytest.mark.parametrize("content", [b"", b"something else", None])
+def test_damaged_files_are_not_used(tmp_path, damaged, content):
+    cache = ProgramCache(str(tmp_path))
+    folder, _ = keep(cache)
+    (folder / damaged).unlink()
+    if content is not None:
+        (folder / damaged).write_bytes(content)
+    assert cache.find("k") is None
+    keep(cache)
+    assert cache.find("k").program == PROGRAM
 
 
-@pytest.mark.parametrize("damage", ["program", "kernel", "note", "no note", "no program", "no kernel", "another key", "list", "number"])
-def test_a_damaged_entry_is_not_used(cache, damage):
-    path = kernel(cache)
-    cache.keep("one", PROGRAM, [str(path)])
-    note, program = cache.folder / "one.json", cache.folder / "one.py"
-    if damage == "program":
-        program.write_text(PROGRAM + "import os\n")
-    elif damage == "kernel":
-        path.write_text("int kernel() { return 2; }")
-    elif damage == "note":
-        note.write_text(note.read_text()[:-5])
-    elif damage == "another key":
-        (cache.folder / "two.json").write_text(note.read_text())
-        (cache.folder / "two.py").write_text(PROGRAM)
-        assert cache.find("two") is None
-        return
-    elif damage == "list":
-        note.write_text("[]")
-    elif damage == "number":
-        found = json.loads(note.read_text())
-        found["files"] = 3
-        note.write_text(json.dumps(found))
-    else:
-        {"no note": note, "no program": program, "no kernel": path}[damage].unlink()
-    assert cache.find("one") is None
-    cache.keep("one", PROGRAM, [str(kernel(cache))])
-    assert cache.find("one") == PROGRAM
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"folder": 1, "instructions": null}', "\x00"])
+def test_a_damaged_note_is_not_used(tmp_path, text):
+    cache = ProgramCache(str(tmp_path))
+    keep(cache)
+    (cache.folder / "k.json").write_text(text)
+    assert cache.find("k") is None
+    assert not (cache.folder / "k.json").exists()
 
 
-def test_a_program_with_kernels_from_elsewhere_is_not_kept(cache, tmp_path):
-    elsewhere = tmp_path / "kernel.cpp"
-    elsewhere.write_text("int kernel() { return 1; }")
-    cache.keep("one", PROGRAM, [str(elsewhere)])
-    assert cache.find("one") is None
+@pytest.mark.parametrize("changed", [{"instructions": ["avx512"]}, {"code": "0" * 64}, {"folder": "elsewhere"}, {"files": {}}])
+def test_a_changed_note_is_not_used(tmp_path, changed):
+    cache = ProgramCache(str(tmp_path))
+    keep(cache)
+    note = cache.folder / "k.json"
+    note.write_text(json.dumps({**json.loads(note.read_text()), **changed}))
+    assert cache.find("k") is None
 
 
-def test_a_folder_that_cannot_be_made_is_replaced_by_a_temporary_one(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    (tmp_path / "file").write_text("")
-    cache = ProgramCache(str(tmp_path / "file" / "cache"))
-    cache.keep("one", PROGRAM, [])
-    assert cache.find("one") == PROGRAM
+def test_a_note_does_not_hold_for_another_key(tmp_path):
+    cache = ProgramCache(str(tmp_path))
+    keep(cache)
+    (cache.folder / "other.json").write_bytes((cache.folder / "k.json").read_bytes())
+    assert cache.find("other") is None
+    assert cache.find("k") is not None
+
+
+def test_builds_of_another_user_are_not_used(tmp_path, monkeypatch):
+    keep(ProgramCache(str(tmp_path)))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another"))
+    assert ProgramCache(str(tmp_path)).find("k") is None
+
+
+def test_a_new_build_has_an_empty_folder_of_its_own(tmp_path):
+    cache = ProgramCache(str(tmp_path))
+    (cache.folder / "k-planted" / "ab").mkdir(parents=True)
+    first, second = cache.new_folder("k"), cache.new_folder("k")
+    assert first != second
+    assert list(first.iterdir()) == list(second.iterdir()) == []
+
+
+def test_kernels_of_another_build_are_copied(tmp_path):
+    cache = ProgramCache(str(tmp_path))
+    first, _ = keep(cache)
+    second = cache.new_folder("l")
+    cache.keep("l", second, PROGRAM, [str(first / "ab" / "kernel.so")], [])
+    assert cache.find("l").folder == second
+    assert (second / "ab" / "kernel.so").read_bytes() == b"machine code"
+
+
+def test_a_folder_that_cannot_be_made_is_replaced_by_a_temporary_one(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    cache = ProgramCache(str(tmp_path / "file"))
     assert tmp_path not in cache.folder.parents
+    keep(cache)
+    assert cache.find("k").program == PROGRAM
 
 
-def test_without_a_place_for_the_secret_entries_hold_for_the_process(tmp_path, monkeypatch):
+def test_a_folder_that_is_read_only_is_replaced_by_a_temporary_one(tmp_path, monkeypatch):
+    original = cache_module.tempfile.mkstemp
+
+    def mkstemp(*args, **kwargs):
+        if str(kwargs.get("dir", "")).startswith(str(tmp_path)):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(cache_module.tempfile, "mkstemp", mkstemp)
+    cache = ProgramCache(str(tmp_path))
+    assert tmp_path not in cache.folder.parents
+    assert keep(cache)[1]
+
+
+def test_a_full_disk_keeps_nothing_and_leaves_nothing_half(tmp_path, monkeypatch):
+    cache = ProgramCache(str(tmp_path))
+    original = os.fdopen
+
+    class Full:
+        def __init__(self, file):
+            self.file = file
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.file.close()
+
+        def write(self, content):
+            self.file.write(content[:3])
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cache_module.os, "fdopen", lambda *a, **k: Full(original(*a, **k)))
+    folder, kept = keep(cache)
+    monkeypatch.undo()
+    assert not kept
+    assert [p.name for p in cache.folder.iterdir()] == [folder.name]
+    assert [p.name for p in folder.iterdir()] == ["ab"]
+
+
+def _keep_often(path, letter, config):
+    os.environ["XDG_CONFIG_HOME"] = config
+    cache = ProgramCache(path)
+    for _ in range(20):
+        keep(cache, program=f"# {letter}\n{PROGRAM}", kernel=letter.encode())
+        found = cache.find("k")
+        assert found is not None
+        assert found.program[2] == (found.folder / "ab" / "kernel.so").read_text()
+
+
+def test_two_processes_keep_the_same_key_at_once(tmp_path):
+    ProgramCache(str(tmp_path))  # makes the secret
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=_keep_often, args=(str(tmp_path), letter, str(tmp_path / "config"))) for letter in "ab"]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+
+
+def test_without_a_place_for_the_secret_builds_hold_for_the_process(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
     cache = ProgramCache(str(tmp_path / "cache"))
-    cache.keep("one", PROGRAM, [])
-    assert cache.find("one") == PROGRAM
-    assert ProgramCache(str(tmp_path / "cache")).find("one") is None
+    keep(cache)
+    assert cache.find("k").program == PROGRAM
+    assert ProgramCache(str(tmp_path / "cache")).find("k") is None
 
 
 @pytest.mark.slow

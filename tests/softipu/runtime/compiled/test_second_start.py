@@ -1,0 +1,66 @@
+"""What was compiled once is loaded the next time, in another process too, and built anew if it was damaged."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.fx import symbolic_trace
+
+from softipu.runtime import EngineSettings
+from softipu.runtime.compiled import engine as engine_module
+from softipu.runtime.compiled.compiler import find_compiler
+from softipu.runtime.compiled.engine import CompiledEngine
+
+SCRIPT = """
+import sys
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from softipu.runtime import EngineSettings
+from softipu.runtime.compiled.engine import CompiledEngine
+x = torch.linspace(-1, 1, 64)
+graph = make_fx(lambda x: [torch.tanh(x) * 2 + x.sum()])(x)
+call = CompiledEngine(EngineSettings(sys.argv[1], True)).compile(graph, [x], "step")
+torch.testing.assert_close(call(x)[0], torch.tanh(x) * 2 + x.sum())
+"""
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def run(**environment):
+        command = [sys.executable, "-c", SCRIPT, str(tmp_path / "cache")]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **environment}).stderr
+
+    return run
+
+
+@pytest.mark.slow  # processes that import torch, and a C++ compiler
+def test_a_second_start_compiles_nothing_and_damage_is_built_anew(start, tmp_path):
+    compiler, broken = tmp_path / "compiler", tmp_path / "broken"
+    fails = f'case "$*" in *.cpp*) [ -e {broken} ] && exit 1 ;; esac'  # questions about the compiler itself are answered
+    compiler.write_text(f'#!/bin/sh\n{fails}\nexec {find_compiler()} "$@"\n')
+    compiler.chmod(0o755)
+    assert "softipu: compiled step in" in start(CXX=str(compiler))
+    before = sorted(tmp_path.glob("cache/softipu/**/*"))
+    broken.touch()
+    assert "compiled step" not in start(CXX=str(compiler))
+    assert sorted(tmp_path.glob("cache/softipu/**/*")) == before
+    broken.unlink()
+    (note,) = tmp_path.glob("cache/softipu/*.json")
+    for kernel in [name for name in json.loads(note.read_text())["files"] if name != "program.py"]:
+        (note.parent / json.loads(note.read_text())["folder"] / kernel).write_bytes(b"not a library")
+    assert "softipu: compiled step in" in start(CXX=str(compiler))
+
+
+def test_a_disk_that_takes_nothing_does_not_stop_a_run(tmp_path, monkeypatch):
+    engine = CompiledEngine(EngineSettings(str(tmp_path)))
+    monkeypatch.setattr(engine_module.ProgramCache, "keep", lambda *_: False)
+    x = torch.ones(3)
+    graph = symbolic_trace(lambda x: [x.relu()])
+    for node in graph.graph.nodes:
+        node.meta["val"] = x
+    assert engine.compile(graph, [x], "step") is not None

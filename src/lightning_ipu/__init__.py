@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lightning_ipu.planning import plan
     from lightning_ipu.precision import PrecisionBody as IPUPrecision
     from lightning_ipu.strategy import StrategyBody as IPUStrategy
+    from softipu import poptorch as poptorch  # its types; which of the two runs is decided by backend.py
 
 __all__ = ["IPUAccelerator", "IPUPrecision", "IPUStrategy", "__version__", "plan", "poptorch"]
 

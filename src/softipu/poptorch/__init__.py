@@ -1,10 +1,10 @@
 """PopTorch 3.4's public API on the software IPU."""
 
 from softipu.errors import Error, RecoverableError, UnrecoverableError
-from softipu.poptorch import _impl, _poplar_executor, enums, optim, options, profiling, testing
+from softipu.poptorch import _impl, _poplar_executor, enums, optim, options, poptorch_core, profiling, testing
 from softipu.poptorch._impl import createPoptorchError
 from softipu.poptorch.async_data import AsynchronousDataAccessor
-from softipu.poptorch.blocks import BeginBlock, Block, BlockFunction, LegacyBeginBlockFn, removeBlocks
+from softipu.poptorch.blocks import BeginBlock, Block, BlockFunction, LegacyBeginBlockFn, module_repr, removeBlocks
 from softipu.poptorch.compile_hooks import registerPostCompileHook, registerPreCompileHook
 from softipu.poptorch.custom_parser import ICustomArgParser, registerCustomArgParser
 from softipu.poptorch.dataloader import DataLoader
@@ -116,6 +116,7 @@ __all__ = [
     "isRunningOnIpu",
     "load",
     "logger",
+    "module_repr",
     "nearest",
     "nop",
     "optim",

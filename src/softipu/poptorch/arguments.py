@@ -46,9 +46,8 @@ def bind(module: nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Bo
     )
     unknown = set(kwargs) - {p.name for p in named}
     assert has_kwargs or not unknown, f"Unknown argument {sorted(unknown)} of {name}.forward; it takes {', '.join(p.name for p in named)}."
-    if has_args:  # forward itself complains about what is missing
-        return BoundArguments(args, kwargs, tuple(f"*args[{i}]" for i in range(len(args))))
     bound: Dict[str, Any] = {p.name: value for p, value in zip(positional, args)}
+    variadic = args[len(positional) :]
     extra: Dict[str, Any] = {}
     for key, value in kwargs.items():
         assert key not in bound, f"{name}.forward got several values for argument {key!r}."
@@ -58,7 +57,7 @@ def bind(module: nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Bo
             if parameter.default is inspect.Parameter.empty:
                 raise Error(f"Mandatory parameter {parameter.name} missing in the call of {name}.forward.")
             bound[parameter.name] = parameter.default
-    values = tuple(bound[p.name] for p in positional)
+    values = (*(bound[p.name] for p in positional), *variadic)
     keywords = {p.name: bound[p.name] for p in named if p.kind is inspect.Parameter.KEYWORD_ONLY}
     keywords.update(extra)
-    return BoundArguments(values, keywords, tuple(p.name for p in positional))
+    return BoundArguments(values, keywords, (*(p.name for p in positional), *(f"*args[{i}]" for i in range(len(variadic)))))

@@ -161,6 +161,18 @@ def BlockFunction(user_id: Optional[str] = None, ipu_id: Optional[int] = None) -
     return decorate
 
 
+def module_repr(module: nn.Module) -> str:
+    """``repr`` of a module with ``BeginBlock(user_id=..., ipu_id=...)`` in front of each submodule that begins a block."""
+    begins = block_of(module)
+    prefix = f"{begins!r} " if begins is not None else ""
+    if not any(block_of(part) is not None for part in module.modules() if part is not module):
+        return prefix + repr(module)
+    lines = [f"({name}): {module_repr(child)}" for name, child in module._modules.items() if child is not None]
+    extra = module.extra_repr()
+    inner = "\n".join([extra] * bool(extra) + lines).replace("\n", "\n  ")
+    return f"{prefix}{module._get_name()}(\n  {inner}\n)"
+
+
 def removeBlocks(module: nn.Module) -> None:
     """Take every ``BeginBlock`` of a module and its submodules off. AssertionError: no module."""
     assert isinstance(module, nn.Module), f"removeBlocks needs a torch.nn.Module, given {module!r}"

@@ -1,7 +1,7 @@
 """From a module and its first inputs to a program: capture, passes, device memory."""
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import torch
 from torch import nn
@@ -24,10 +24,11 @@ from softipu.passes.pipeline import STANDARD
 from softipu.poptorch.anchoring import Anchor, anchor_in_step
 from softipu.poptorch.block_scope import BlockId, recording
 from softipu.poptorch.enums import CommGroupType, OutputMode
-from softipu.poptorch.input_mismatch import FlatCall, unflatten_call
+from softipu.poptorch.input_mismatch import FlatCall, tensor_names, unflatten_call
 from softipu.poptorch.log import logger
 from softipu.poptorch.options import Options
-from softipu.poptorch.placement import Placement, check_number_of_ipus, check_pipeline_is_filled, place_blocks
+from softipu.poptorch.overlap_rules import marking
+from softipu.poptorch.placement import Placement, check_number_of_ipus, check_pipeline_is_filled, check_stages_run_forward, place_blocks
 from softipu.poptorch.structure import flatten, unflatten
 from softipu.poptorch.tensor_names import names_of_step
 from softipu.runtime import BatchShape, OutputRule, Returned
@@ -112,13 +113,16 @@ def compile_with_options(
 
     def forward(tensors: List[torch.Tensor]) -> List[torch.Tensor]:
         args, kwargs = unflatten_call(call, tensors)
+        marks.begins(tensors, tensor_names(call))
         results, out_spec = flatten(module(*args, **kwargs))
+        marks.check_results(results)
         constants = {i: t for i, t in enumerate(results) if not isinstance(t, FakeTensor)}
         found.append(Outputs(out_spec, constants, len(results)))
         return [t for i, t in enumerate(results) if i not in constants]
 
-    with recording():
+    with recording(), marking() as marks:
         captured = capture(module, forward, micro, training=training)
+    marks.check(captured, options)
     warn_about_unlisted_ops(captured)
     names = names_of_step(captured, with_modules=options._module_namescope_enabled)
     rounds = stochastic_rounding(options)
@@ -160,14 +164,32 @@ def block_order(step: Step) -> List[Optional[BlockId]]:
     return blocks
 
 
+def block_uses(step: Step) -> List[Tuple[BlockId, BlockId]]:
+    """Pairs of blocks of the forward pass: the second uses a result of the first. Views belong to what they look at."""
+    made_in: Dict[Node, Set[BlockId]] = {}
+    found: Dict[Tuple[BlockId, BlockId], None] = {}
+    for node in step.graph_module.graph.nodes:
+        origin = origin_of(node)
+        if node.op != "call_function" or origin.backward:
+            continue
+        sources = {block for used in node.all_input_nodes for block in made_in.get(used, ())}
+        if is_view(node):
+            made_in[node] = sources
+        elif isinstance(origin.block, BlockId):
+            made_in[node] = {origin.block}
+            found.update({(source, origin.block): None for source in sources if source != origin.block})
+    return list(found)
+
+
 def place(step: Step, options: Options, shape: BatchShape, *, training: bool) -> Placement:
     """The IPUs of a step's blocks.
 
     Raises:
-        Error: an op outside all blocks, a pipeline that is never full, or too many IPUs.
+        Error: an op outside all blocks, a stage that uses results of a later one, a pipeline that is never full, or too many IPUs.
         AssertionError: a block that the execution strategy does not know.
     """
     placement = place_blocks(block_order(step), options._execution_strategy)
+    check_stages_run_forward(placement, block_uses(step))
     check_pipeline_is_filled(placement, training=training, gradient_accumulation=shape.n_accumulated, device_iterations=shape.n_iterations)
     check_number_of_ipus(placement, shape.n_replicas)
     return placement

@@ -1,5 +1,6 @@
 """The optimizer of a training executor: its update graph, its numbers, and its state on the device."""
 
+import logging
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
 import torch
@@ -9,10 +10,11 @@ from softipu.capture.update.spec import OptimizerSpec
 from softipu.errors import Error
 from softipu.poptorch.enums import MeanReductionStrategy, ReductionType
 from softipu.poptorch.log import logger
-from softipu.poptorch.loss_scaling import AutomaticLossScaling
+from softipu.poptorch.loss_scaling import UPDATE_FACTOR, AutomaticLossScaling
 from softipu.poptorch.optim import Optimizer
 from softipu.poptorch.optim.attribute_tracker import AttributeTracker
 from softipu.poptorch.optim.ipu_param import numbers_to_param, param_to_numbers
+from softipu.poptorch.optimizer_log import OptimizerLog
 from softipu.poptorch.options import Options
 from softipu.runtime import BatchShape, DeviceMemory, UpdateProgram
 from softipu.runtime.accumulation import Accumulation, FloatSum, HalfRunningMean
@@ -31,6 +33,7 @@ class DeviceOptimizer:
         self._all_parameters = dict(parameters)
         mean = options.Training.accumulation_and_replication_reduction_type == ReductionType.Mean
         self._n_averaged = shape.n_accumulated * shape.n_replicas if mean else 1
+        self._log = OptimizerLog()
         self._tracker = AttributeTracker(relaxed=options._relax_optimizer_checks)
         self._options = options
         self.automatic: Optional[AutomaticLossScaling] = None
@@ -75,8 +78,9 @@ class DeviceOptimizer:
         if self.update is not None:
             raise ValueError(
                 "This optimizer has accum_type=torch.float16, which needs the mean reduction strategy "
-                f"poptorch.MeanReductionStrategy.Running, but the model was compiled with {MeanReductionStrategy(strategy).name}. Choose "
-                "it before compiling: Options.Training.setMeanAccumulationAndReplicationReductionStrategy, or destroy() the model first."
+                "poptorch.MeanReductionStrategy.Running, but the model is already compiled with "
+                f"{MeanReductionStrategy(strategy).name}. Choose it before compiling: "
+                "Options.Training.setMeanAccumulationAndReplicationReductionStrategy, or destroy() the model first."
             )
         training._values["meanAccumulationAndReplicationReductionStrategy"] = MeanReductionStrategy.Running
 
@@ -147,12 +151,22 @@ class DeviceOptimizer:
 
     # The state as the optimizer object sees it
 
+    def log_numbers(self) -> None:
+        """Says in the debug log which numbers the device uses from now on, if they are others than before."""
+        if logger.isEnabledFor(logging.DEBUG):
+            self._log.update(self.optimizer, self.spec.rule, self.loss_scale)
+
     def use(self, memory: DeviceMemory) -> None:
         """Lets a PopTorch optimizer read and write the state in ``memory``; a state that it has loaded is uploaded."""
         self._memory = memory
         self._is_pulled = False
         if isinstance(self.optimizer, Optimizer):
             self.optimizer._attach_device(self._pull, self._push)
+
+    def bring_host_up_to_date(self) -> None:
+        """Lets a PopTorch optimizer take what the device has now."""
+        if isinstance(self.optimizer, Optimizer):
+            self.optimizer._bring_up_to_date()
 
     def release(self) -> None:
         """Leaves the state with the optimizer object, before the device goes or another optimizer comes."""
@@ -167,11 +181,17 @@ class DeviceOptimizer:
         if self._is_pulled or self._memory is None or self.update is None:
             return None
         self._is_pulled = True
+        logger.debug("Writing optimiser state tensors from IPU to host.")
         state = {name: tensor.detach().clone() for name, tensor in self._memory.optimizer_state.items()}
+        if self.automatic is not None:
+            state[UPDATE_FACTOR] = torch.tensor(self.automatic.factor)
         return {"ipu_state": state, "ipu_param": numbers_to_param(self.update.spec, self._numbers(), self.loss_scale)}
 
     def _push(self, values: Mapping[str, Any]) -> None:
         assert self._memory is not None and self.update is not None
+        logger.debug("Writing optimiser state tensors from host to IPU memory")
+        if self.automatic is not None and UPDATE_FACTOR in values["ipu_state"]:
+            self.automatic.factor = float(values["ipu_state"][UPDATE_FACTOR])
         with torch.no_grad():
             for name, tensor in values["ipu_state"].items():
                 if name in self._memory.optimizer_state:

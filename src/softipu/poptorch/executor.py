@@ -11,10 +11,11 @@ from torch import nn
 
 from softipu.errors import Error
 from softipu.graph import Role, Step
-from softipu.poptorch import compile_hooks, engine_choice, host_inputs, wrapped_weights
+from softipu.poptorch import compile_hooks, engine_choice, host_inputs, module_destroy, wrapped_weights
 from softipu.poptorch.anchoring import Anchored, read_anchors
 from softipu.poptorch.arguments import bind
 from softipu.poptorch.backward_error import refuse_backward
+from softipu.poptorch.blocks import module_repr
 from softipu.poptorch.cache_folder import cache_folder
 from softipu.poptorch.compilation import (
     Outputs,
@@ -31,6 +32,7 @@ from softipu.poptorch.enums import CommGroupType, ConnectionType, OutputMode, Va
 from softipu.poptorch.input_mismatch import FlatCall, check_same_inputs, flatten_call, tensor_names
 from softipu.poptorch.latency import CallTimes
 from softipu.poptorch.log import logger
+from softipu.poptorch.loss_scaling import FINAL_SCALE
 from softipu.poptorch.options import Options, check_target, log_ignored, log_settings
 from softipu.poptorch.placement import Placement
 from softipu.poptorch.replica_grouping import groupable, one_group, read_groups, to_groups
@@ -43,6 +45,7 @@ from softipu.poptorch.synthetic_data import SyntheticData
 from softipu.poptorch.tensor_names import TensorNames, names_of_update
 from softipu.poptorch.version import VERSION
 from softipu.runtime import DeviceMemory, Engine, EngineSettings, Program, UpdateProgram, batched
+from softipu.runtime.anchors import UpdateValue
 from softipu.runtime.replica_groups import ReplicaGroups
 
 _NOT_COMPILED = "Model has not been compiled or has been destroyed. Call it once, or compile(*inputs), first."
@@ -235,6 +238,7 @@ class PoplarExecutor:
             used = self._synthetic.instead_of(used)
         times.input_complete()
         if self._optimizer is not None:
+            self._anchored.recorder.numbers[FINAL_SCALE] = torch.tensor(self._optimizer.loss_scale)
             results = program.run(used, self._optimizer.hyper(), self._optimizer.loss_scale)
             self._optimizer.has_run()
             self._optimizer.adjust_loss_scale()
@@ -257,6 +261,7 @@ class PoplarExecutor:
             module = self._user_module()
             _in_training[module] = weakref.ref(self)
             self._wrapped = wrapped_weights.wrap([*module.parameters(), *module.buffers()], self)
+            module_destroy.give(module, self.destroy)
         self._is_destroyed = False
 
     def _compile(self, given: Sequence[torch.Tensor], call: FlatCall) -> None:
@@ -304,6 +309,8 @@ class PoplarExecutor:
         program = engine_choice.build(self._engine_choice, step, self._shape, self._engine_settings(), make)
         states = list(memory.optimizer_state)
         of_update = names_of_update([v.name for v in gradients], states) if optimizer is not None else {}
+        if optimizer is not None and optimizer.automatic is not None:
+            of_update[FINAL_SCALE] = UpdateValue("number", FINAL_SCALE)
         self._names = TensorNames({**compiled.names, **of_update}, optimizer.number_names() if optimizer is not None else ())
         self._anchored = Anchored(anchors, self._names, self._shape, [v.name for v in gradients])
         if anchors:
@@ -312,13 +319,15 @@ class PoplarExecutor:
             program.observers.append(optimizer.automatic)
         self._synthetic = SyntheticData(self._seed()) if self._options._Popart.options.get("syntheticDataMode") else None
         self._program = program
-        if self._optimizer is not None:
+        self._attached = self._options.connection_type != ConnectionType.Never
+        if self._optimizer is not None and self._attached:
             self._optimizer.use(memory)
+        if self._optimizer is not None:
+            self._optimizer.log_numbers()
         self._call, self._outputs = call, outputs
         self._output_dtypes = [v.dtype for v in step.outputs if v.role is Role.OUTPUT]
         self._changed_inputs = [i for i in range(len(given)) if step.mutates(Role.INPUT, str(i))]
         self._compilation_time = datetime.timedelta(seconds=time.perf_counter() - start)
-        self._attached = self._options.connection_type != ConnectionType.Never
         self._host_is_stale = False
         self._note_generations(module)
         compile_hooks.run_after()
@@ -367,6 +376,7 @@ class PoplarExecutor:
 
     def copyWeightsToHost(self) -> None:
         """Device to host: every parameter and buffer. Error: not compiled."""
+        logger.debug("copyWeightsToHost()")
         memory = self._running().memory
         parameters, buffers = self._host_tensors()
         self._host_is_stale = False
@@ -385,6 +395,7 @@ class PoplarExecutor:
 
     def copyWeightsToDevice(self) -> None:
         """Host to device: every parameter and buffer, as the host has them now. Error: not compiled."""
+        logger.debug("copyWeightsToDevice()")
         memory = self._running().memory
         parameters, buffers = self._host_tensors()
         self._host_is_stale = False
@@ -468,7 +479,9 @@ class PoplarExecutor:
             program.memory.optimizer_state = self._optimizer.first_state(program.memory.parameters, old)
             program.set_update(self._update_program(program.memory))
         if self._program is not None:
-            self._optimizer.use(self._program.memory)
+            if self._attached:
+                self._optimizer.use(self._program.memory)
+            self._optimizer.log_numbers()
 
     # The device
 
@@ -479,6 +492,8 @@ class PoplarExecutor:
             raise Error("Device is not attached, so it cannot be detached.")
         if self._training:
             self.copyWeightsToHostIfNeeded()
+        if self._optimizer is not None:
+            self._optimizer.bring_host_up_to_date()
         self._attached = False
 
     def attachToDevice(self) -> None:
@@ -488,7 +503,11 @@ class PoplarExecutor:
         if self._attached:
             raise Error("Device is already attached.")
         self._attached = True
+        module = self._user_module()
+        if not self._training:
+            self._bring_host_up_to_date(module)
         self.copyWeightsToDevice()
+        self._note_generations(module)
 
     def destroy(self) -> None:
         """Frees the program; a training executor first copies its weights to the host and unwraps the module."""
@@ -503,6 +522,7 @@ class PoplarExecutor:
             wrapped_weights.unwrap(self._wrapped, self)
             self._wrapped = []
             _in_training.pop(self._user_module(), None)
+            module_destroy.take(self._user_module())
         self._program = None
         self._attached = False
         self._host_is_stale = False
@@ -552,10 +572,15 @@ class PoplarExecutor:
     def cycleCount(self) -> int:
         """Cycles of the last run, which only hardware counts. Error: always, with what to do on hardware."""
         if not self._options._Popart.options["instrumentWithHardwareCycleCounter"]:
-            raise Error("Cycle count logging is disabled. Enable it by Options.logCycleCount(True), on IPU hardware.")
-        raise Error("There is no cycle count before the first run. Please run the model at least once, on IPU hardware.")
+            raise Error(
+                "Cycle count logging is disabled. Please set option logCycleCount to True to enable. Only IPU hardware counts cycles."
+            )
+        raise Error("Please run the model at least once before obtaining cycle count. Only IPU hardware counts cycles.")
 
     # The module behind it
+
+    def __repr__(self) -> str:
+        return module_repr(self._module) if isinstance(self._module, nn.Module) else object.__repr__(self)
 
     def __getattr__(self, name: str) -> Any:
         module = self.__dict__.get("_module")
@@ -607,8 +632,8 @@ def trainingModel(
     other = _in_training.get(module)
     if other is not None and other() is not None:
         raise RuntimeError(
-            f"The {type(module).__name__} has already been wrapped by poptorch.trainingModel(). Call destroy() on that executor "
-            "before wrapping it again."
+            "Model has already been wrapped in 'poptorch.trainingModel'. Call model.destroy() on the model to unwrap before wrapping "
+            f"again. The model is a {type(module).__name__}; destroy() on the executor does the same."
         )
     return PoplarExecutor(module, options, training=True, optimizer=optimizer)
 

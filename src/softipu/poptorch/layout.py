@@ -104,7 +104,7 @@ def _layout(executor: PoplarExecutor, step: Step, placement: Placement, micro_ba
         partials=Partials.HALF if options._Popart.options.get("partialsTypeMatMuls") in _HALF else Partials.FLOAT,
         optimizer_state_off_chip=optimizer_location.get("onChip") == 0,
         replicated_tensor_sharding=bool(optimizer_location.get("useReplicatedTensorSharding")),
-        n_io_tiles=locations._values.get("numIOTiles", 0),  # the attribute is the method that sets it
+        n_io_tiles=locations.n_io_tiles,
         schedule=Schedule.SHARDED if sharded else Schedule.PIPELINED,
     )
     unlisted = tuple(f"{op.name} ({op.line})" if op.line else op.name for op in unlisted_ops(step.graph_module))

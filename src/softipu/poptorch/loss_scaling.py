@@ -17,6 +17,12 @@ _FACTOR = 2.0
 _SMALLEST, _LARGEST = 1.0, 2.0**15
 
 
+UPDATE_FACTOR = "lossScaleUpdateFactor"
+"""Name of ``factor`` among an optimizer's ipu_state."""
+FINAL_SCALE = "finalLossScale"
+"""Name of the scale of a call among a model's tensors, for Options.anchorTensor."""
+
+
 class AutomaticLossScaling:
     """Observes the updates of a program.
 
@@ -29,7 +35,17 @@ class AutomaticLossScaling:
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
+        self._first = scale
         self._n_large = self._n_seen = 0
+
+    @property
+    def factor(self) -> float:
+        """``scale`` as a multiple of the one that the optimizer gives."""
+        return self.scale / self._first
+
+    @factor.setter
+    def factor(self, factor: float) -> None:
+        self.scale = self._first * factor
 
     def begins(self) -> None:
         self._n_large = self._n_seen = 0

@@ -1,7 +1,7 @@
 """From blocks and an execution strategy to stages and IPUs, with PopTorch's rules for pipelines."""
 
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from softipu.errors import Error
 from softipu.poptorch.block_scope import BlockId
@@ -129,6 +129,29 @@ def _check_one_ipu_per_stage(places: Dict[Optional[BlockId], Place]) -> None:
         if len({place.ipu for _, place in members}) > 1:
             listed = ", ".join(f"'{block.user_id}' on IPU {place.ipu}" for block, place in members if block is not None)
             raise Error(f"The blocks of a pipeline stage must be on one IPU, but stage {stage} has {listed}. Change ipu_id or the stages.")
+
+
+def check_stages_run_forward(placement: Placement, uses: Iterable[Tuple[BlockId, BlockId]]) -> None:
+    """In a pipeline, results go to the same stage or to a later one.
+
+    Args:
+        placement: of the blocks.
+        uses: pairs of blocks; the second uses a result of the first.
+
+    Raises:
+        Error: a block of an earlier stage uses a result of a later stage.
+    """
+    if not placement.is_pipelined:
+        return
+    for source, user in uses:
+        before, after = placement.place(source), placement.place(user)
+        if after.stage < before.stage:
+            raise Error(
+                f"In a pipeline results go forward only, but block '{user.user_id}' (stage {after.stage}, IPU {after.ipu}) uses a result "
+                f"of block '{source.user_id}' (stage {before.stage}, IPU {before.ipu}). Give block '{user.user_id}' a later stage: "
+                "poptorch.PipelinedExecution(poptorch.AutoStage.AutoIncrement) counts a new stage for each block, or list the stages; "
+                "poptorch.ShardedExecution has no such rule."
+            )
 
 
 def check_pipeline_is_filled(placement: Placement, *, training: bool, gradient_accumulation: int, device_iterations: int) -> None:

@@ -8,6 +8,7 @@ Accum___fc1.weight                  the sum of gradients that enters the update
 UpdatedVar___fc1.weight             the parameter after the update
 Accl1___fc1.weight, ...             optimizer state after the update
 scaledLearningRate0___specific___fc1.weight, ...   numbers of the optimizer
+finalLossScale              the factor on the loss, where automatic loss scaling changes it
 """
 
 import difflib

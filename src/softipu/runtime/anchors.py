@@ -35,8 +35,8 @@ class UpdateValue:
     """A value of a weight update.
 
     Attributes:
-        kind: ``gradient`` (the sum that enters the update), ``parameter`` or ``state`` (after it).
-        name: of the parameter, or of the state.
+        kind: ``gradient`` (the sum that enters the update), ``parameter`` or ``state`` (after it), or ``number``.
+        name: of the parameter, the state or the number.
     """
 
     kind: str
@@ -52,6 +52,9 @@ class AnchorRecorder:
         of_updates: values of updates, each with its rule. An update's value counts as that of its last accumulation step,
             once for every replica.
         gradients: names of the gradients in their order.
+
+    Attributes:
+        numbers: values of those of kind ``number``, for the call to come.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class AnchorRecorder:
         self._shape = shape
         self._of_steps, self._of_updates = list(of_steps), list(zip(of_updates, update_rules))
         self._positions = {name: i for i, name in enumerate(gradients)}
+        self.numbers: Dict[str, torch.Tensor] = {}
         self.begins()
 
     def begins(self) -> None:
@@ -81,7 +85,11 @@ class AnchorRecorder:
                 self._keep(collector, iteration, gradients[self._positions[source.name]])
 
     def after_update(self, iteration: int, memory: DeviceMemory) -> None:
-        held: Dict[str, Dict[str, torch.Tensor]] = {"parameter": memory.parameters, "state": memory.optimizer_state}
+        held: Dict[str, Dict[str, torch.Tensor]] = {
+            "parameter": memory.parameters,
+            "state": memory.optimizer_state,
+            "number": self.numbers,
+        }
         for collector, (source, _) in zip(self._updates, self._of_updates):
             if source.kind in held:
                 self._keep(collector, iteration, held[source.kind][source.name])

@@ -233,3 +233,27 @@ def test_debug_log_names_tensors_and_modes(mode, period, text, caplog):
     if mode is poptorch.OutputMode.EveryN:  # of one iteration none is the fourth
         with pytest.raises(AssertionError, match="if the anchor's output mode keeps one"):
             executor.getAnchoredTensor("g")
+
+
+def test_the_scale_of_automatic_loss_scaling_can_be_anchored():
+    model = Net().half()
+    options = poptorch.Options()
+    options.Training.setAutomaticLossScaling(True)
+    options.anchorTensor("scale", "finalLossScale", poptorch.OutputMode.Final)
+    optimizer = poptorch.optim.SGD(model.parameters(), lr=0.0, loss_scaling=4.0, use_combined_accum=False)
+    executor = poptorch.trainingModel(model, options, optimizer)
+    inputs = [t.half() for t in (torch.rand(2, 10), torch.rand(2, 10))]
+    executor.compile(*inputs)
+    seen = []
+    for _ in range(3):
+        factor = optimizer.state_dict()["ipu_state"]["lossScaleUpdateFactor"]
+        executor(*inputs)
+        seen.append(executor.getAnchoredTensor("scale").item())
+        assert seen[-1] == 4.0 * factor
+    assert seen == [4.0, 8.0, 16.0]
+
+
+def test_the_loss_scale_has_no_name_without_automatic_loss_scaling():
+    executor = poptorch.trainingModel(Net())
+    executor.compile(torch.rand(2, 10), torch.rand(2, 10))
+    assert "finalLossScale" not in executor.getTensorNames()

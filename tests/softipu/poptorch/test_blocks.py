@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from softipu import poptorch
 from softipu.errors import Error
 from softipu.poptorch.block_scope import BlockId, current_block, recorder, recording, require_block
 from softipu.poptorch.blocks import BeginBlock, Block, BlockFunction, LegacyBeginBlockFn, removeBlocks
@@ -198,3 +199,20 @@ def test_block_function_is_a_block_around_the_body():
     with recording():
         assert Model().part(3) == (6, BlockId("A", 1))
         assert current_block() is None
+
+
+def test_module_repr_shows_where_blocks_begin():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.ReLU(), nn.Linear(3, 1)))
+    assert poptorch.module_repr(model) == repr(model)
+    poptorch.BeginBlock(model[0], ipu_id=1)
+    poptorch.BeginBlock(model[1][0], "two")
+    assert poptorch.module_repr(model) == (
+        "Sequential(\n"
+        "  (0): BeginBlock(user_id=None, ipu_id=1) Linear(in_features=2, out_features=3, bias=True)\n"
+        "  (1): Sequential(\n"
+        "    (0): BeginBlock(user_id=two, ipu_id=None) ReLU()\n"
+        "    (1): Linear(in_features=3, out_features=1, bias=True)\n"
+        "  )\n"
+        ")"
+    )
+    assert repr(poptorch.inferenceModel(model)) == poptorch.module_repr(model)

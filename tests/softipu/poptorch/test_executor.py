@@ -206,7 +206,7 @@ def test_latencies_add_up():
 def test_cycle_counts_need_hardware():
     executor = training()
     executor(X)
-    with pytest.raises(poptorch.Error, match="Enable it by Options.logCycleCount"):
+    with pytest.raises(poptorch.Error, match="Please set option logCycleCount to True to enable"):
         executor.cycleCount()
     counting = training(poptorch.Options().logCycleCount(True))
     with pytest.raises(poptorch.Error, match="run the model at least once"):

@@ -5,7 +5,7 @@ import pytest
 from softipu.errors import Error
 from softipu.poptorch.block_scope import BlockId
 from softipu.poptorch.enums import AutoStage
-from softipu.poptorch.placement import check_number_of_ipus, check_pipeline_is_filled, place_blocks
+from softipu.poptorch.placement import check_number_of_ipus, check_pipeline_is_filled, check_stages_run_forward, place_blocks
 from softipu.poptorch.strategies import (
     ParallelPhasedExecution,
     Phase,
@@ -146,3 +146,14 @@ def test_replicas_multiply_ipus():
     assert check_number_of_ipus(placement, 21) == 63
     with pytest.raises(Error, match=r"Too many IPUs requested \(66\)\. Experiments that need more than 64 IPUs require distributed"):
         check_number_of_ipus(placement, 22)
+
+
+def test_results_of_a_pipeline_go_forward_only():
+    first, second = blocks(0, 1)
+    back = BlockId("back", 0)
+    same = place_blocks([first, second, back], PipelinedExecution())
+    with pytest.raises(Error, match=r"block 'back' \(stage 0, IPU 0\) uses a result of block '1' \(stage 1, IPU 1\).*AutoIncrement"):
+        check_stages_run_forward(same, [(first, second), (second, back)])
+    check_stages_run_forward(same, [(first, second), (first, back)])
+    for strategy in (PipelinedExecution(AutoStage.AutoIncrement), ShardedExecution()):
+        check_stages_run_forward(place_blocks([first, second, back], strategy), [(first, second), (second, back)])

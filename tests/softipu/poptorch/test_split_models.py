@@ -123,3 +123,28 @@ def test_blocks_do_nothing_outside_an_ipu():
     twin.load_state_dict(model.state_dict())
     x, y = torch.randn(2, 4), torch.randint(0, 3, (2,))
     assert torch.equal(model(x, y), twin(x, y)) and copy.deepcopy(model) is not None
+
+
+class ThereAndBack(Net):
+    def forward(self, x, y):
+        with poptorch.Block("first", ipu_id=0):
+            x = torch.relu(self.a(x))
+        with poptorch.Block("second", ipu_id=1):
+            x = torch.tanh(self.b(x))
+        with poptorch.Block("back", ipu_id=0):
+            return F.cross_entropy(self.c(x.view(-1, 8)), y)
+
+
+def test_a_stage_that_needs_a_later_one_is_refused():
+    with pytest.raises(poptorch.Error, match=r"block 'back' \(stage 0, IPU 0\) uses a result of block 'second' \(stage 1, IPU 1\)"):
+        train(ThereAndBack(), make_options())
+
+
+def test_a_stage_of_its_own_may_return_to_an_ipu():
+    torch.manual_seed(0)
+    plain = Net()
+    model = ThereAndBack()
+    model.load_state_dict(plain.state_dict())
+    losses, _, _ = train(model, make_options(strategy=poptorch.PipelinedExecution(poptorch.AutoStage.AutoIncrement)))
+    expected, _, _ = train(plain, make_options())
+    assert losses == expected

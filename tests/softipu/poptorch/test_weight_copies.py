@@ -229,3 +229,58 @@ def test_anomaly_detection_on_the_host_does_not_disturb_capture():
     with torch.autograd.set_detect_anomaly(True):
         poptorch.trainingModel(model)(torch.ones(4, 2))
         assert torch.is_anomaly_enabled()
+
+
+def test_an_inference_model_that_comes_back_uploads_its_weights_once(trained):
+    model, executor, _ = trained
+    inference = poptorch.inferenceModel(Predict(model))
+    inference(torch.ones(4, 2))
+    uploads = []
+    original = inference.copyWeightsToDevice
+    inference.copyWeightsToDevice = lambda: (uploads.append(1), original())
+    inference.detachFromDevice()
+    executor(torch.ones(4, 2))
+    executor.detachFromDevice()
+    result = inference(torch.ones(4, 2))
+    assert uploads == [1]
+    assert torch.allclose(result, model.linear(torch.ones(4, 2)))
+    inference(torch.ones(4, 2))
+    assert uploads == [1]
+
+
+class Predict(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        return self.net.linear(x)
+
+
+def test_the_wrapped_module_can_be_destroyed_itself(trained):
+    model, executor, _ = trained
+    with pytest.raises(
+        RuntimeError, match=r"already been wrapped in 'poptorch.trainingModel'. Call model.destroy\(\) on the model to unwrap"
+    ):
+        poptorch.trainingModel(model)
+    copied, loaded = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
+    assert [getattr(m, "destroy", None) for m in (copied, loaded)] == [None, None]
+    model.destroy()
+    assert not executor.isCompiled() and not hasattr(model, "destroy")
+    again = poptorch.trainingModel(executor)
+    again(torch.ones(4, 2))
+    again.destroy()
+    poptorch.trainingModel(copied)(torch.ones(4, 2))
+    copied.destroy()
+
+
+def test_a_destroy_of_the_modules_own_is_left_alone():
+    class Own(Net):
+        def destroy(self):
+            return "own"
+
+    model = Own()
+    executor = poptorch.trainingModel(model)
+    assert model.destroy() == "own"
+    executor.destroy()
+    assert model.destroy() == "own"

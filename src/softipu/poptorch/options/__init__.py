@@ -2,7 +2,7 @@
 
 from softipu.poptorch.options.config_file import ConfigFileError
 from softipu.poptorch.options.distributed import _DistributedOptions
-from softipu.poptorch.options.effects import OptionEffect, OptionReport, log_ignored, log_settings
+from softipu.poptorch.options.effects import OptionEffect, OptionReport, log_ignored, log_settings, stored_names
 from softipu.poptorch.options.ipu_model import check_target
 from softipu.poptorch.options.jit import _JitOptions
 from softipu.poptorch.options.model_options import Options
@@ -26,4 +26,5 @@ __all__ = [
     "check_target",
     "log_ignored",
     "log_settings",
+    "stored_names",
 ]

@@ -3,7 +3,7 @@
 import enum
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Tuple
+from typing import TYPE_CHECKING, Any, Dict, FrozenSet, Iterator, Tuple
 
 from softipu.poptorch.log import logger
 from softipu.poptorch.options import session_options
@@ -160,8 +160,21 @@ def log_ignored(options: "Options") -> None:
     logger.log(logging.WARNING if grave else logging.INFO, "Options without effect on a software IPU: %s", listed)
 
 
+def stored_names() -> FrozenSet[str]:
+    """Names in ``Options.toDict`` that are PopTorch's own; all others are PopART's."""
+    locations = {f"location_{kind}" for kind in ("activation", "weight", "optimizer", "accumulator")}
+    strategies = {"execution_mode", "separate_backward_phase", "serial_phases_execution", "tensors_liveness"}
+    distributed = {"num_distributed_processes", "distributed_process_id"}
+    return frozenset({*OPTIONS, *TRAINING, "use_model", *locations, *strategies, *distributed})
+
+
 def log_settings(options: "Options") -> None:
-    """All values in the debug log, in PopTorch's words; call it once for each compilation, with the output mode resolved."""
+    """All values in the debug log, in PopTorch's words; call it once for each compilation, with the output mode resolved.
+
+    Raises:
+        Error: an option of PopART that does not exist, or has a value of a wrong type.
+    """
+    session_options.check(options._Popart.options)
     if logger.isEnabledFor(logging.DEBUG):
         for line in session_options.settings(options.toDict()):
             logger.debug("%s", line)

@@ -48,6 +48,11 @@ class TensorLocationSettings(OptionSet):
 class _TensorLocationOptions(OptionSet):
     """Readable once set: location_activation, location_weight, location_optimizer, location_accumulator (dicts), numIOTiles."""
 
+    @property
+    def n_io_tiles(self) -> int:
+        """Tiles of each IPU that ``numIOTiles`` has set aside; 0 unless it was called."""
+        return int(self._values.get("numIOTiles", 0))
+
     def numIOTiles(self, num_tiles: int) -> "_TensorLocationOptions":
         """Tiles of each IPU set apart for input and output.
 

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Sequence
 import torch
 from torch import nn
 
-from softipu.poptorch import wrapped_weights
+from softipu.poptorch import module_destroy, wrapped_weights
 from softipu.poptorch.blocks import BeginBlock, block_of
 from softipu.poptorch.saved.known_classes import UnknownClass, class_name, find_class
 from softipu.poptorch.saved.values import CannotSave, ValueReader, ValueWriter
@@ -51,7 +51,7 @@ def _write_one(part: nn.Module, name: str, modules: Dict[int, int], weights: Dic
             raise CannotSave(f"{where} has hooks ({hooks}: {kept[0]!r}), which are code")
     attributes = {}
     for key, value in vars(part).items():
-        if key not in _OWN:
+        if key not in _OWN and not isinstance(value, module_destroy.ModuleDestroy):
             try:
                 attributes[key] = writer.write(value)
             except CannotSave as error:

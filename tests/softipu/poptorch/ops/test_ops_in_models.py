@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from softipu.poptorch import MatMulSerializationMode, OverlapMode, inferenceModel
+from softipu.poptorch import MatMulSerializationMode, Options, OverlapMode, ShardedExecution, inferenceModel
 from softipu.poptorch.ops.cast import cast
 from softipu.poptorch.ops.ctc_beam_search import ctc_beam_search_decoder
 from softipu.poptorch.ops.dynamic_slice import dynamic_slice, dynamic_update
@@ -55,7 +55,9 @@ LOG_PROBS = torch.randn(4, 2, 4, generator=torch.Generator().manual_seed(0)).log
     ],
 )
 def test_results_are_those_of_the_host(function, inputs):
-    model = inferenceModel(Calls(function))
+    options = Options().setExecutionStrategy(ShardedExecution())
+    options.TensorLocations.numIOTiles(32)
+    model = inferenceModel(Calls(function), options)
     model.compile(*(torch.zeros_like(value) for value in inputs))
     results, expected = model(*inputs), function(*inputs)
     if isinstance(expected, torch.Tensor):

@@ -12,6 +12,7 @@ from softipu.runtime.anchors import Observer
 from softipu.runtime.batch import BatchShape
 from softipu.runtime.device_memory import DeviceMemory
 from softipu.runtime.engine import Engine
+from softipu.runtime.host_allocator import keep_freed_memory
 from softipu.runtime.interpreter import Interpreter
 from softipu.runtime.outputs import Collector, OutputRule
 from softipu.runtime.update import BoundUpdate, UpdateProgram
@@ -78,6 +79,8 @@ class Program:
         self._accumulation: Accumulation = accumulation or (SumByGroup(self._gradients, memory.groups) if memory.groups else PlainSum())
         assert batched is None or type(self._accumulation) is PlainSum, "Gradients of several micro-batches come added up."
         self.observers: List[Observer] = []
+        if update is not None:
+            keep_freed_memory()
         self.set_update(update)
 
     def set_update(self, update: Optional[UpdateProgram]) -> None:

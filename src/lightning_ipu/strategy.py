@@ -455,7 +455,7 @@ class StrategyBody(OneProcess):
             found["ipu.compiled_steps"] = float(len(self.device.alive))
             if self.device.holder is not None:
                 found.update(figures.cycles(self.device.holder.executor, self.poptorch))
-        return {**found, **figures.of_report(getattr(getattr(self, "planning", None), "report", None))}
+        return {**found, **figures.of_report(self.planning.report)}
 
     def on_exception(self, exception: BaseException) -> None:
         """Nothing: teardown releases the devices."""

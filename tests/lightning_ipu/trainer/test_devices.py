@@ -58,6 +58,9 @@ def test_device_stats_monitor_shows_host_time_and_what_a_replica_holds(cpu_stats
     assert shown["optimizer_state_bytes"] == 4 * n_weights  # one momentum for each
     assert 0 < shown["call_seconds"] < 10
     assert shown["compiled_steps"] >= 1
+    # Of the machine model, which prices every training step that the software IPU runs.
+    assert shown["estimated_memory_bytes.ipu0"] > shown["weights_bytes"] + shown["optimizer_state_bytes"]
+    assert shown["estimated_update_cycles"] > 0
 
 
 def test_device_stats_monitor_shows_memory_of_each_ipu_and_cycles_where_the_step_is_priced():

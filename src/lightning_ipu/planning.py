@@ -1,7 +1,7 @@
 """Whether a LightningModule fits on IPUs, how fast it trains, and how to split it: before anything runs."""
 
 from dataclasses import replace
-from typing import Any, Callable, Iterator, Optional, Union
+from typing import Any, Callable, Iterator, Optional, Tuple, Union
 
 import torch
 
@@ -60,54 +60,58 @@ def plan(
         enable_model_summary=False,
     )
     step = dry_fit(type(trainer).fit, trainer, module, train_dataloaders=_OneBatch(batch))
-    own = replace(own_plan(step), replicas=replicas)
-    return planned(step, own, find_system(system) if isinstance(system, str) else system, search=search, plan=plan, space=space)
+    found = find_system(system) if isinstance(system, str) else system
+    return planned(step, found, search=search, plan=plan, replicas=lambda own: replicas, space=lambda own: space)
 
 
 def planned(
     step: DryStep,
-    own: Plan,
     system: System,
     *,
     search: bool = False,
     plan: Union[None, str, Plan] = None,
-    space: Optional[Space] = None,
+    replicas: Callable[[Plan], int] = lambda own: own.replicas,
+    space: Callable[[Plan], Optional[Space]] = lambda own: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> PlanReport:
     """The report of a step that would be trained.
 
     Args:
         step: from a dry fit.
-        own: the plan that its Trainer and blocks amount to.
         system: what to plan for.
-        search, plan, space: as for ``plan``.
+        search, plan: as for ``plan``.
+        replicas: how many there are, from the plan that the step's Trainer and blocks amount to.
+        space: what a search may choose from, from the same.
         say: told what a search is doing, in words.
 
     Raises:
         As ``plan`` does.
     """
-    subject = subject_of(step, first=max(2, step.micro_batch) if search else step.micro_batch)
+    # A search tells what grows with the micro-batch from what does not by two captures, of which 1 item is a poor one.
+    first = max(2, step.micro_batch) if search else step.micro_batch
+    layout = step.layout_at(first)
+    own = replace(layout.plan, micro_batch=step.micro_batch)
+    own = replace(own, replicas=replicas(own))
+    subject = _subject(step, layout, first)
     if search:
-        return search_plan(subject, own, system, space, say=say)
+        return search_plan(subject, own, system, space(own), say=say)
     given = read_plan(plan) if isinstance(plan, str) else plan
     return report_plan(subject, given if given is not None else own, system)
 
 
-def own_plan(step: DryStep) -> Plan:
-    """The plan that the Trainer, the options and the module's own blocks amount to."""
-    plan: Plan = step.layout_at(step.micro_batch).plan
-    return plan
+def unsupported_ops(step: DryStep) -> Tuple[str, ...]:
+    """Ops of the step that PopTorch does not list, with the lines that call them."""
+    found: Tuple[str, ...] = step.layout_at(step.micro_batch).unlisted
+    return found
 
 
-def subject_of(step: DryStep, *, first: int) -> Subject:
-    """The step for the planner; ``first``: a micro-batch that it may capture."""
-    layout = step.layout_at(first)
-    captured = {first: layout.step}
+def _subject(step: DryStep, layout: Any, micro_batch: int) -> Subject:
+    captured = {micro_batch: layout.step}
 
     def step_at(n: int) -> Any:
         return captured.pop(n) if n in captured else step.layout_at(n).step
 
-    return Subject(step.name, step_at, first, layout.optimizer, layout.containers, layout.unlisted)
+    return Subject(step.name, step_at, micro_batch, layout.optimizer, layout.containers, layout.unlisted)
 
 
 def _lightning_of(module: Any) -> Lightning:

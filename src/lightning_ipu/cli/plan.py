@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import os
 import sys
-from dataclasses import replace
 from typing import Any, Callable, Dict, Optional
 
 # What stands after `--` belongs to the script.
@@ -55,23 +54,28 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace, step: Any, system: Any) -> int:
-    from lightning_ipu.planning import own_plan, planned, subject_of
+    from lightning_ipu.planning import planned, unsupported_ops
     from softipu.planner import Space
     from softipu.report.units import counted
 
     if arguments.ops:
-        unsupported = subject_of(step, first=step.micro_batch).unsupported
+        unsupported = unsupported_ops(step)
         print("\n".join(unsupported) if unsupported else "PopTorch lists every op of the step as supported.")
         return 1 if unsupported else 0
-    own = own_plan(step)
-    if own.n_ipus > system.n_ipus >= own.n_ipus_per_replica:
-        own = replace(own, replicas=system.n_ipus // own.n_ipus_per_replica)
-        print(f"{system.name} has {counted(system.n_ipus, 'IPU')}, so {counted(own.replicas, 'replica')} are planned.", file=sys.stderr)
-    wanted = arguments.items_per_update
-    if wanted is None and own.gradient_accumulation > 1:
-        wanted = own.items_per_update  # the script says how large a batch it trains with
-    space = Space(items_per_update=wanted)
-    report = planned(step, own, system, search=arguments.search, plan=arguments.plan, space=space, say=_saying(arguments))
+
+    def replicas(own: Any) -> int:
+        if not own.n_ipus > system.n_ipus >= own.n_ipus_per_replica:
+            return int(own.replicas)
+        most = int(system.n_ipus // own.n_ipus_per_replica)
+        print(f"{system.name} has {counted(system.n_ipus, 'IPU')}, so {counted(most, 'replica')} are planned.", file=sys.stderr)
+        return most
+
+    def space(own: Any) -> Space:
+        # A script that accumulates says how large a batch it trains with.
+        says = own.items_per_update if own.gradient_accumulation > 1 else None
+        return Space(items_per_update=arguments.items_per_update or says)
+
+    report = planned(step, system, search=arguments.search, plan=arguments.plan, replicas=replicas, space=space, say=_saying(arguments))
     if arguments.search and report.fits:
         _write_plan(arguments, report)
     _write(arguments.output, {"text": report.text, "json": report.json, "html": report.html}[arguments.format])

@@ -10,6 +10,7 @@ from softipu.capture._torch_private import FakeTensorMode, disable_torch_functio
 from softipu.capture.bodies import refuse_leaked_values
 from softipu.capture.checkpoints import without_checkpoints
 from softipu.capture.context import capturing
+from softipu.capture.half_attention import attention_as_given
 from softipu.capture.leaks import refuse_leaks, values_before
 from softipu.capture.losses import final_loss
 from softipu.capture.module_trail import ModuleTrail
@@ -79,7 +80,7 @@ class _Recorder:
         before = values_before(self.module)
         try:
             # Anomaly detection looks at values after every backward op, and there are none yet.
-            with torch.autograd.set_detect_anomaly(False):
+            with torch.autograd.set_detect_anomaly(False), attention_as_given():
                 graph_module = trace(self._run, mode, *[fake for _, fake in self.fakes])
         finally:
             leaks = before.changed()

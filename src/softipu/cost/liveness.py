@@ -119,15 +119,26 @@ class _Stage:
     def _backward(self) -> Iterator[_Access]:
         ops = self.workload.ops
         for number, segment in reversed(list(enumerate(self.stage.segments))):
-            again = {b for i in (*segment.recomputed, *segment.redrawn) for b in ops[i].writes}
+            again = {b for i in segment.recomputed for b in ops[i].writes}
+            drawn = {b: i for i in segment.redrawn for b in ops[i].writes}
             kept = set(segment.kept)
 
             def named(buffers: Sequence[int], again: Set[int] = again, kept: Set[int] = kept, number: int = number) -> Tuple[Instance, ...]:
                 return tuple(("again", b, number) if b in again else ("kept", b) if self.stashed and b in kept else b for b in buffers)
 
-            for direction, numbers in ((RECOMPUTE, segment.recomputed), (RECOMPUTE, segment.redrawn), (BACKWARD, segment.backward)):
-                for i in numbers:
-                    yield _Access(i, direction, named(ops[i].reads), named(ops[i].writes))
+            def with_drawn(buffers: Sequence[int], drawn: Dict[int, int] = drawn, number: int = number) -> Tuple[Instance, ...]:
+                return tuple(("again", b, ~number) if b in drawn else name for b, name in zip(buffers, named(buffers)))
+
+            for i in segment.recomputed:
+                yield _Access(i, RECOMPUTE, named(ops[i].reads), named(ops[i].writes))
+            waiting = set(segment.redrawn)
+            for i in segment.backward:
+                # As PopART's dropout, which keeps the seed: what is drawn exists only where it is used.
+                for maker in dict.fromkeys(drawn[b] for b in ops[i].reads if b in drawn):
+                    if maker in waiting:
+                        waiting.remove(maker)
+                        yield _Access(maker, RECOMPUTE, with_drawn(ops[maker].reads), with_drawn(ops[maker].writes))
+                yield _Access(i, BACKWARD, with_drawn(ops[i].reads), with_drawn(ops[i].writes))
 
     def _simulate(self, program: List[_Access], until_end: Sequence[int]) -> Tuple[List[Point], int, Tuple[float, ...]]:
         """(points, index of the highest, sizes of what exists there)."""

@@ -5,7 +5,7 @@ from typing import Optional, Tuple, Union
 from softipu.capture.update import OptimizerSpec, Update
 from softipu.cost.memory import price_memory
 from softipu.cost.stages import split
-from softipu.cost.step_time import price_time
+from softipu.cost.step_time import modules_of, price_time
 from softipu.cost.update_work import spec_of
 from softipu.cost.workload import Workload, read_step
 from softipu.errors import Error
@@ -64,7 +64,7 @@ def price(
         plan=plan,
         memory=memory,
         stages=time.stages,
-        modules=time.modules,
+        modules=modules_of(stages, time.cycles, system.ipu.clock_hz),
         time=time.step,
         items_per_second=time.items_per_second,
         assumptions=ASSUMPTIONS,

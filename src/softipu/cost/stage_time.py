@@ -44,6 +44,16 @@ class StageCycles:
     ops: Tuple[PricedOp, ...]
 
 
+def between(low: StageCycles, high: StageCycles, t: float) -> StageCycles:
+    """Cycles on the line through two, ``low`` at 0 and ``high`` at 1; without the ops."""
+
+    def mixed(a: Dict[Phase, Estimate], b: Dict[Phase, Estimate]) -> Dict[Phase, Estimate]:
+        return {phase: a[phase] * (1 - t) + b[phase] * t for phase in a}
+
+    again = low.recompute_cycles * (1 - t) + high.recompute_cycles * t
+    return StageCycles(mixed(low.forward, high.forward), mixed(low.backward, high.backward), again, ())
+
+
 def tiling_of(plan: Plan, number: int, ipu: Ipu) -> Tiling:
     """How the ops of IPU ``number`` of a plan are cut."""
     return Tiling(ipu, ipu.n_tiles - plan.n_io_tiles, plan.memory_proportion(number), plan.partials is Partials.HALF)

@@ -193,16 +193,13 @@ class _Split:
         inside = {b for i in forward for b in ops[i].writes}
         needed = {b for i in backward for b in ops[i].reads}
         recomputed: List[int] = []
-        redrawn: List[int] = []
+        redrawn = [i for i in forward if ops[i].work.family == "random" and any(b in needed and buffers[b].redrawn for b in ops[i].writes)]
         if recompute:
+            needed -= {b for i in redrawn for b in ops[i].writes}
             for i in reversed(forward):
                 if needed & set(ops[i].writes):
                     recomputed.append(i)
                     needed |= set(ops[i].reads)
-        else:
-            redrawn = [
-                i for i in forward if ops[i].work.family == "random" and any(b in needed and buffers[b].redrawn for b in ops[i].writes)
-            ]
         own = inside if recompute else {b for i in redrawn for b in ops[i].writes}
         kept = tuple(sorted(b for b in needed if b not in own and (b in self.made_by or buffers[b].role is Role.INPUT)))
         return Segment(tuple(forward), tuple(backward), tuple(reversed(recomputed)), tuple(redrawn), kept)

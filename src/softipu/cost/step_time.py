@@ -20,10 +20,9 @@ from softipu.report.plan import Plan, Schedule
 
 @dataclass(frozen=True)
 class TimeReport:
-    """What ``price_time`` finds: of the stages, of the modules, and of the step."""
+    """What ``price_time`` finds: of the stages and of the step."""
 
     stages: Tuple[StageTime, ...]
-    modules: Tuple[ModuleTime, ...]
     step: StepTime
     items_per_second: float
     cycles: Tuple[StageCycles, ...]
@@ -33,8 +32,28 @@ def price_time(
     workload: Workload, stages: Sequence[StageOps], spec: Optional[OptimizerSpec], plan: Plan, system: System, calibration: Calibration
 ) -> TimeReport:
     """Time of a step of ``plan`` on ``system``; ``spec`` is None for inference."""
+    cycles = price_stages(workload, stages, plan, system, calibration)
+    return time_of(workload, stages, cycles, spec, plan, system, calibration)
+
+
+def price_stages(
+    workload: Workload, stages: Sequence[StageOps], plan: Plan, system: System, calibration: Calibration
+) -> Tuple[StageCycles, ...]:
+    """The cycles of all stages: linear in ``vector_slowdown`` and ``superstep_cycles``, whatever the other factors are."""
+    return tuple(price_stage(workload, s, plan, tiling_of(plan, s.stage.ipu, system.ipu), calibration) for s in stages)
+
+
+def time_of(
+    workload: Workload,
+    stages: Sequence[StageOps],
+    cycles: Tuple[StageCycles, ...],
+    spec: Optional[OptimizerSpec],
+    plan: Plan,
+    system: System,
+    calibration: Calibration,
+) -> TimeReport:
+    """The same from the cycles of the stages."""
     ipu = system.ipu
-    cycles = tuple(price_stage(workload, s, plan, tiling_of(plan, s.stage.ipu, ipu), calibration) for s in stages)
     timed = tuple(_stage_time(workload, s, c, plan, system) for s, c in zip(stages, cycles))
     seconds = [StageSeconds(t.ipu, _total(t.forward), _total(t.backward)) for t in timed]
     host = _host(workload, stages, plan, system, calibration)
@@ -76,7 +95,7 @@ def price_time(
         by_phase, cycle, n_cycles, ramp, matrix_flops * n_micro_batches * plan.replicas, ipu.peak_flops_per_second(bits=bits) * plan.n_ipus
     )
     items = plan.micro_batch * n_micro_batches * plan.replicas
-    return TimeReport(timed, _modules(stages, cycles, ipu.clock_hz), step, items / step.total.total, cycles)
+    return TimeReport(timed, step, items / step.total.total, cycles)
 
 
 def _total(phases: Mapping[Phase, Estimate]) -> float:
@@ -147,7 +166,8 @@ def _update_of(
     return {Phase.UPDATE: arithmetic * (1.0 / system.ipu.clock_hz), Phase.ALL_REDUCE: reduce, Phase.STREAMING: streamed}
 
 
-def _modules(stages: Sequence[StageOps], cycles: Sequence[StageCycles], clock_hz: float) -> Tuple[ModuleTime, ...]:
+def modules_of(stages: Sequence[StageOps], cycles: Sequence[StageCycles], clock_hz: float) -> Tuple[ModuleTime, ...]:
+    """Time by module, op family, direction and stage."""
     found: Dict[Tuple[str, str, str, int], List[float]] = {}
     seconds: Dict[Tuple[str, str, str, int], Estimate] = {}
     for stage, priced in zip(stages, cycles):
@@ -160,4 +180,6 @@ def _modules(stages: Sequence[StageOps], cycles: Sequence[StageCycles], clock_hz
     return tuple(ModuleTime(*key, seconds[key] * (1.0 / clock_hz), entry[0], int(entry[1])) for key, entry in found.items())
 
 
-__all__ = ["BACKWARD", "FORWARD", "TimeReport", "host_bytes", "owned_parameters", "price_time"]
+__all__ = [
+    "BACKWARD", "FORWARD", "TimeReport", "host_bytes", "modules_of", "owned_parameters", "price_stages", "price_time", "time_of",
+]  # fmt: skip

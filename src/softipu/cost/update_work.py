@@ -48,10 +48,13 @@ def update_work(spec: OptimizerSpec, parameters: Sequence[Parameter]) -> Work:
     """
     vector: Dict[VectorOp, float] = {}
     n_supersteps = 0
+    known: Dict[Tuple[int, int], Any] = {}
     for parameter in parameters:
-        per_element, passes = _one(
-            replace(spec, groups=(replace(group_of(spec, parameter.name), parameters=("w",), positions=(0,)),)), parameter.element_bytes
-        )
+        group = group_of(spec, parameter.name)
+        key = (id(group), parameter.element_bytes)
+        if key not in known:
+            known[key] = _one(replace(spec, groups=(replace(group, parameters=("w",), positions=(0,)),)), parameter.element_bytes)
+        per_element, passes = known[key]
         for kind, times in per_element:
             vector[kind] = vector.get(kind, 0.0) + times * parameter.elements
         n_supersteps += passes

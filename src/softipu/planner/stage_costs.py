@@ -223,12 +223,12 @@ class StageCosts:
         return found
 
     def _recomputed(self) -> List[int]:
-        """Forward ops that run again when every stage recomputes: those that lead to what the backward pass reads."""
-        segment_of = self._segment_numbers()
+        """Forward ops that run again when every stage recomputes: those that lead to what the backward pass reads, and what it draws."""
+        segment_of, buffers = self._segment_numbers(), self.workload.buffers
         needed: Dict[int, Set[int]] = {}
         for op, unit in zip(self.workload.ops, self._unit_of):
             if op.origin.backward:
-                needed.setdefault(segment_of[unit], set()).update(op.reads)
+                needed.setdefault(segment_of[unit], set()).update(b for b in op.reads if not buffers[b].redrawn)
         found = []
         for index in range(len(self.workload.ops) - 1, -1, -1):
             op = self.workload.ops[index]
@@ -338,12 +338,15 @@ class StageCosts:
         ops, buffers = self.workload.ops, self.workload.buffers
         first: Dict[int, int] = {}
         last: Dict[int, int] = {}
+        changes = [0.0] * (len(numbers) + 1)
         for step, i in enumerate(numbers):
-            for b in (*ops[i].reads, *ops[i].writes):
-                if buffers[b].role in (None, Role.INPUT) and b not in left_out:
+            for b in dict.fromkeys((*ops[i].reads, *ops[i].writes)):
+                if buffers[b].redrawn:  # exists only where it is used
+                    changes[step] += buffers[b].bytes
+                    changes[step + 1] -= buffers[b].bytes
+                elif buffers[b].role in (None, Role.INPUT) and b not in left_out:
                     first.setdefault(b, step)
                     last[b] = step
-        changes = [0.0] * (len(numbers) + 1)
         for b, step in first.items():
             changes[step] += buffers[b].bytes
             changes[last[b] + 1] -= buffers[b].bytes

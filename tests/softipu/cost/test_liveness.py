@@ -1,5 +1,7 @@
 """Which buffers exist when, on workloads made by hand."""
 
+import pytest
+
 from softipu.cost import Plan, Stage, Workload
 from softipu.cost.liveness import live_memory, weight_gradients
 from softipu.cost.stages import split
@@ -76,3 +78,31 @@ def test_an_op_on_each_element_writes_over_what_dies():
     ops = (op("aten::mm", "", 0, [0], [1]), op("aten::relu", "", 0, [1], [2], family="elementwise"))
     w = Workload(ops, buffers, (), (), frozenset([2]), False)
     assert [p.live for p in liveness(w, Plan()).points] == [200, 100]
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_what_dropout_draws_exists_only_where_it_is_used(recompute):
+    """x (8) -> mask m (100) -> y = x*m (8) -> z = big (1000): the mask is drawn again when y's gradient needs it, and not kept for it."""
+    buffers = (
+        Buffer(8.0, Role.INPUT, "0"), Buffer(50.0, Role.PARAMETER, "w"), Buffer(100.0, redrawn=True), Buffer(8.0), Buffer(1000.0),
+        Buffer(4.0), Buffer(8.0), Buffer(50.0), Buffer(1.0),
+    )  # fmt: skip
+    ops = (
+        op("softipu::seeded", "m.drop", 1, [], [2], family="random"),
+        op("aten::mul", "m.drop", 1, [0, 2], [3]),
+        op("aten::mm", "m.big", 2, [3, 1], [4]),
+        op("aten::sum", "m.end", 3, [4], [8]),
+        op("aten::sum_backward", "m.end", 3, [8], [5], backward=True),
+        op("aten::mm_backward", "m.big", 2, [5, 3, 4], [6, 7], backward=True),
+        op("aten::mul_backward", "m.drop", 1, [6, 2], [5], backward=True),
+    )
+    w = Workload(ops, buffers, (Parameter("w", 25, 2, 1),), (("w", 7),), frozenset([8]), True)
+    plan = Plan((Stage("", 0, recompute), Stage("m.end", 1)), gradient_accumulation=4)
+    stage = split(w, plan)[0]
+    assert stage.segments[0].redrawn == (0,) and 2 not in stage.segments[0].kept
+    found = live_memory(w, stage, stashed=True, temporary={}, parts={})
+    at = {(p.number, p.direction): p.live for p in found.points}
+    assert at[5, "backward"] == 4 + 8 + 1000 + 8 + 50  # dz, y, z, dy, dw: no mask
+    assert at[6, "backward"] == 8 + 100 + 4
+    drawn_last = [p.number for p in found.points if p.direction == "recompute"][-1]
+    assert drawn_last == 0

@@ -7,12 +7,13 @@ others.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import torch
 
+from softipu.cost.stage_time import StageCycles, between
 from softipu.cost.stages import StageOps, split
-from softipu.cost.step_time import price_time
+from softipu.cost.step_time import price_stages, time_of
 from softipu.cost.validation.layout import optimizer_of, plan_of
 from softipu.cost.validation.published import PublishedRun
 from softipu.cost.validation.runs import Captured, Workloads
@@ -23,6 +24,7 @@ from softipu.report.plan import Plan
 _HUBER = 0.1
 _N_STEPS = 12
 _STEP_FRACTION = 0.02  # of a factor, for its derivative
+_SUPERSTEP = 1000.0  # cycles between the corners of a case
 _N_DIGITS = 3  # that a fit on so few runs is worth
 
 START = Calibration(
@@ -36,20 +38,32 @@ START = Calibration(
 
 @dataclass(frozen=True)
 class Case:
-    """A measured run, laid out once."""
+    """A measured run, laid out once.
+
+    Attributes:
+        corners: cycles of its stages with both factors that they depend on at nought, with the vector arithmetic's at 1 more, and with
+            the superstep's at 1,000 more. Cycles are linear in both, so they tell those of every calibration.
+    """
 
     run: PublishedRun
     captured: Captured
     plan: Plan
     stages: Tuple[StageOps, ...]
     system: System
+    corners: Tuple[Tuple[StageCycles, ...], Tuple[StageCycles, ...], Tuple[StageCycles, ...]]
 
     def log_ratio(self, calibration: Calibration) -> float:
         """log(predicted / measured)."""
         spec = optimizer_of(self.run, tuple(p.name for p in self.captured.workload.parameters))
-        time = price_time(self.captured.workload, self.stages, spec, self.plan, self.system, calibration)
+        time = time_of(self.captured.workload, self.stages, self._cycles(calibration), spec, self.plan, self.system, calibration)
         assert self.run.items_per_second is not None
         return math.log(time.items_per_second / self.run.items_per_second)
+
+    def _cycles(self, calibration: Calibration) -> Tuple[StageCycles, ...]:
+        slowdown, supersteps = calibration.vector_slowdown.value - 1, calibration.superstep_cycles.value / _SUPERSTEP
+        # What is between base and the two corners is added up: p + (a - base) * s + (b - base) * t, as lines through p, a and b.
+        half = [(between(base, slower, 2 * slowdown), between(base, longer, 2 * supersteps)) for base, slower, longer in zip(*self.corners)]
+        return tuple(between(one, other, 0.5) for one, other in half)
 
 
 @dataclass(frozen=True)
@@ -74,8 +88,17 @@ def cases(runs: Sequence[PublishedRun], workloads: Workloads) -> List[Case]:
         if run.items_per_second is not None:
             captured = workloads.of(run)
             plan = plan_of(run, captured.model)
-            found.append(Case(run, captured, plan, split(captured.workload, plan), find_system(run.run["system"])))
+            system = find_system(run.run["system"])
+            stages = split(captured.workload, plan)
+            found.append(Case(run, captured, plan, stages, system, _corners(captured, stages, plan, system)))
     return found
+
+
+def _corners(captured: Captured, stages: Tuple[StageOps, ...], plan: Plan, system: System) -> Tuple[Any, Any, Any]:
+    bases = ({"vector_slowdown": 1.0}, {"vector_slowdown": 2.0}, {"vector_slowdown": 1.0, "superstep_cycles": _SUPERSTEP})
+    calibrations = (START.with_values(**{"superstep_cycles": 0.0, **values}) for values in bases)
+    first, second, third = (price_stages(captured.workload, stages, plan, system, one) for one in calibrations)
+    return first, second, third
 
 
 def fit(given: Sequence[Case], start: Calibration = START) -> Calibration:

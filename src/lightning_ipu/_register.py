@@ -4,7 +4,7 @@ Lightning asks its registries for accelerators and strategies by name, but decid
 with an accelerator in fixed code: left alone it answers "ipu" with SingleDeviceStrategy on the CPU, with DDP for two devices, and
 with CUDA autocast for "16-mixed". So what the user gave is completed before that code sees it, in one wrapper around the
 connector's constructor, and what it decided is checked afterwards. A second wrapper makes `estimated_stepping_batches` count weight
-updates, of which one call of the device makes several.
+updates, of which one call of the device makes several. A third takes `torch.compile` off a module, whose steps are compiled anyway.
 """
 
 import functools
@@ -21,6 +21,8 @@ from lightning_ipu.families import Family, family_of
 
 NAME = "ipu"
 _CONNECTOR = "trainer.connectors.accelerator_connector"
+# Where the Trainer looks at a module that went through torch.compile.
+_COMPILE_CHECK = "_verify_strategy_supports_compile"
 # Called with each package of Lightning once it is registered.
 after_registering: List[Callable[[Lightning], None]] = []
 _NEEDED_FLAGS = ("devices", "num_nodes", "accelerator", "strategy", "plugins", "precision")
@@ -60,6 +62,9 @@ def register(lightning: Lightning) -> None:
     strategies.register(NAME, family.strategy, description="Compiled steps on IPUs", override=True)
     connector.__init__ = _completing(connector.__init__, family)
     trainer.estimated_stepping_batches = _counting_updates(estimate, family)
+    module = lightning.module("trainer.trainer")
+    if hasattr(module, _COMPILE_CHECK):
+        setattr(module, _COMPILE_CHECK, _uncompiling(getattr(module, _COMPILE_CHECK), family))
     for hook in after_registering:
         hook(lightning)
 
@@ -197,6 +202,16 @@ def _counting_updates(original: property, family: Family) -> property:
         return self.strategy.estimated_updates(batches) if isinstance(self.strategy, family.strategy) else batches
 
     return property(functools.wraps(original.fget or estimated_stepping_batches)(estimated_stepping_batches), doc=original.__doc__)
+
+
+def _uncompiling(original: Callable[..., None], family: Family) -> Callable[..., None]:
+    @functools.wraps(original)
+    def check(model: Any, strategy: Any) -> None:
+        if isinstance(strategy, family.strategy) and getattr(model, "_compiler_ctx", None) is not None:
+            family.lightning.name("utilities.compile", "to_uncompiled")(model)
+        original(model, strategy)
+
+    return check
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):

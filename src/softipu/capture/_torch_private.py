@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import io
 import os
+import sys
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
@@ -84,8 +85,18 @@ def trace(
     Tensors that the function reads without taking them as arguments become constants of the graph; ops in ``decompositions``
     are written down as the ops that their functions call. Checked on 2.0.1 and 2.13.
     """
-    with fake_mode:
+    with fake_mode, _without_dynamo():
         return make_fx(function, decomposition_table=decompositions)(*fakes)
+
+
+@contextmanager
+def _without_dynamo() -> Iterator[None]:
+    """What the user gave to ``torch.compile`` runs as it was before: a step is compiled as a whole. Checked on 2.0.1 and 2.13."""
+    if "torch._dynamo" not in sys.modules:  # nobody has called torch.compile, and importing it takes long
+        yield
+        return
+    with importlib.import_module("torch._dynamo.config").patch(error_on_nested_fx_trace=False):
+        yield
 
 
 def fake_kernel(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

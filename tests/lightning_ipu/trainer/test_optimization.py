@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import lightning_ipu
-from tests.lightning_ipu.trainer.oracle import ALONE, TOGETHER, Net, Side, Way, assert_same, data, on_both, weights
+from tests.lightning_ipu.trainer.oracle import ALONE, TOGETHER, Net, Side, Way, assert_same, data, numbers, on_both, weights
 
 
 def with_optimizer(make):
@@ -136,4 +136,22 @@ def test_an_optimizer_step_of_the_module_that_calls_the_closure():
         return weights(module)
 
     want, got = on_both(run, Way(replicas=2))
+    assert_same(got, want)
+
+
+# Importing torch's compiler is what takes long here.
+@pytest.mark.parametrize("what", ["module", "part"])
+def test_what_went_through_torch_compile_trains_as_without(what):
+    def run(side):
+        module = Net()
+        given = module
+        if side.is_ipu and what == "module":
+            given = torch.compile(module)
+        elif side.is_ipu:
+            module.body = torch.compile(module.body)
+        trainer = side.trainer()
+        trainer.fit(given, side.loader(), side.loader(data(9)))
+        return weights(module), numbers(trainer.callback_metrics), torch.cat(trainer.predict(given, side.loader(data(9))))
+
+    want, got = on_both(run, TOGETHER)
     assert_same(got, want)

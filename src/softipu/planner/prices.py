@@ -35,6 +35,7 @@ class Prices:
     ) -> None:
         self._batches, self._optimizer, self._base, self._space = batches, optimizer, base, space
         self._system, self._calibration = system, calibration
+        self.accumulates = True  # or one micro-batch an update
         self._accumulations: Dict[int, int] = {}  # by stages: what was chosen last, to begin with
         self._priced: Dict[Plan, CostReport] = {}
 
@@ -45,6 +46,8 @@ class Prices:
     def of(self, choice: Choice) -> CostReport:
         """With the wanted items per update, or with so many micro-batches that ramps and update hardly count."""
         plan = self.plan(choice)
+        if not self.accumulates:
+            return self.of_plan(self._repeated(plan, 1))
         wanted = self._space.items_per_update
         if wanted is not None and self._optimizer is not None:
             return self.of_plan(replace(plan, gradient_accumulation=max(1, wanted // (plan.micro_batch * plan.replicas))))
@@ -59,7 +62,7 @@ class Prices:
     def memory_of(self, choice: Choice) -> CostReport:
         """With as many micro-batches as fill the pipeline: memory is that of any larger number."""
         plan = self.plan(choice)
-        return self.of_plan(self._repeated(plan, max(2, 2 * self._least(plan))))
+        return self.of_plan(self._repeated(plan, max(2, 2 * self._least(plan)) if self.accumulates else 1))
 
     def of_plan(self, plan: Plan) -> CostReport:
         """Of a plan as it is."""

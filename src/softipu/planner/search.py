@@ -2,7 +2,7 @@
 
 The dynamic programme finds the best stages of a choice exactly, for sums that leave out how tensors lie on tiles. So what it finds is
 priced by the cost model; where that says that a tile overflows, the choice is split again with what was learnt. Where no pipeline fits,
-IPUs that take turns are tried, which stash for one micro-batch only.
+IPUs that take turns are tried, which stash for one micro-batch only; and where these do not fit either, without accumulation.
 """
 
 import time
@@ -90,6 +90,12 @@ class Search:
         choices = self._choices(pipelined=True)
         fitting = self._price_the_best(choices)
         if not fitting:
+            choices = self._choices(pipelined=False)
+            fitting = self._price_the_best(choices)
+        if not fitting and self._training and self._space.items_per_update is None:
+            # The last resort: a weight update for each micro-batch needs no accumulators.
+            self._splits.accumulates = self._prices.accumulates = False
+            self._fitted.clear()
             choices = self._choices(pipelined=False)
             fitting = self._price_the_best(choices)
         front = _front(fitting)
@@ -205,6 +211,7 @@ class Search:
     def _tell_of_overflow(self, micro_batch: int, n_ipus: int, *, off_chip: bool, pipelined: bool) -> None:
         more = " and more" if micro_batch != self._space.batches()[-1] else ""
         turns = "" if pipelined else ", one IPU at a time"
+        turns += "" if self._splits.accumulates or not self._training else ", without accumulation"
         what = f"{per_replica(n_ipus)}, micro-batch {micro_batch}{more}{turns}"
         report = self._priced_leanest(micro_batch, n_ipus, off_chip=off_chip, pipelined=pipelined)
         if report is None:

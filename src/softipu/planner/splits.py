@@ -21,6 +21,9 @@ class Splits:
         base: a plan with what is not searched.
         proportions: bounds of temporary memory to try.
         system, calibration: of the machine.
+
+    Attributes:
+        accumulates: whether gradients of several micro-batches are added up, which takes accumulators.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class Splits:
     ) -> None:
         self._batches, self._optimizer, self._base, self._system, self._calibration = batches, optimizer, base, system, calibration
         self.proportions = tuple(sorted(proportions))
+        self.accumulates = optimizer is not None
         self._splitters: Dict[Tuple[int, float], Splitter] = {}
         self._units: Dict[int, Units] = {}
 
@@ -75,7 +79,7 @@ class Splits:
         return splitter.fastest(n_ipus, setting) if setting.pipelined else splitter.one_at_a_time(n_ipus, setting)
 
     def _setting(self, *, off_chip: bool, pipelined: bool) -> Setting:
-        return Setting(0.0 if off_chip else 1.0, self._optimizer is not None, pipelined)
+        return Setting(0.0 if off_chip else 1.0, self.accumulates, pipelined)
 
     def _splitter(self, micro_batch: int, proportion: float) -> Splitter:
         key = (micro_batch, proportion)

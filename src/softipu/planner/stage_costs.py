@@ -166,6 +166,8 @@ class StageCosts:
             for readers, size in zip(self.shared, self._shared_bytes)
             if any(begin <= unit < end for unit in readers) and readers[-1] >= tail
         )
+        # The gradient of shared weights stays on the IPU.
+        both += sum(size for maker, reader, size in self._far_back if maker >= tail and begin <= reader < end)
         return self._besides + both
 
     def bounds(self, setting: "Setting") -> Bounds:
@@ -288,6 +290,7 @@ class StageCosts:
         workload, n = self.workload, self._n
         self._received, self._returned = StageSums(n), StageSums(n)
         self._own, self._kept, self._inputs = StageSums(n), StageSums(n), StageSums(n)
+        self._far_back: List[Tuple[int, int, float]] = []  # gradients that go from the last units to the first: maker, reader, bytes
         for b, buffer in enumerate(workload.buffers):
             forward, backward = self._read.get(b, set()), self._read_backward.get(b, set())
             if buffer.role not in (None, Role.INPUT):
@@ -296,7 +299,10 @@ class StageCosts:
             if b in self._made:
                 self._received.add_read_from_outside(buffer.bytes, maker, sorted(forward))
             if b in self._made_backward:
-                self._returned.add_read_from_behind(buffer.bytes, self._made_backward[b], sorted(backward))
+                maker = self._made_backward[b]
+                self._returned.add_read_from_behind(buffer.bytes, maker, sorted(backward))
+                if backward and maker - min(backward) >= n // 2:
+                    self._far_back.append((maker, min(backward), buffer.bytes))
                 continue
             after = sorted(u for u in backward if u >= maker)
             if after and maker >= 0 and not buffer.redrawn:

@@ -7,6 +7,7 @@ from typing import Any, Callable, ContextManager, Hashable, Iterator, List, Opti
 import torch
 
 from softipu.capture._torch_private import eagerly
+from softipu.capture.known_values import KnownValues
 
 
 @dataclass
@@ -28,6 +29,7 @@ class CaptureContext:
         training: whether a backward pass follows.
         here: path of the module that runs now.
         with_own_weights: a context in which the module has its own parameters and buffers, not those of the capture.
+        known: values of tensors that depend on constants alone.
     """
 
     losses: List[MarkedLoss] = field(default_factory=list)
@@ -36,6 +38,7 @@ class CaptureContext:
     training: bool = False
     here: Callable[[], str] = str
     with_own_weights: Callable[[], ContextManager[None]] = nullcontext
+    known: KnownValues = field(default_factory=KnownValues)
 
 
 _running: List[CaptureContext] = []

@@ -51,5 +51,12 @@ def by_zeros_in_float(fake_mode: Any, func: Any, *args: Any, **kwargs: Any) -> A
         return tree_map(lambda r: r.half() if is_half and r.is_floating_point() else r, results)
 
 
+def multinomial(fake_mode: Any, func: Any, weights: torch.Tensor, n_draws: int, *rest: Any, **named: Any) -> torch.Tensor:
+    """[..., n] of weights -> [..., n_draws] of classes; torch 2.0 runs the op on zeros, which are no weights."""
+    with fake_mode:
+        return torch.empty((*weights.shape[:-1], n_draws), dtype=torch.int64)
+
+
 if torch.__version__.startswith("2.0."):
+    fake_kernel(aten.multinomial.default)(multinomial)
     fake_kernel(*_WITHOUT_SHAPES)(by_zeros_in_float)

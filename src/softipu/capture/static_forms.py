@@ -1,11 +1,14 @@
 """Functions that an IPU can compute but whose PyTorch form looks at values on the host first: the same without the look."""
 
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Union
 
 import torch
 import torch.distributions
 import torch.nn.functional as F
+
+from softipu.capture.context import current
+from softipu.capture.static_losses import LOSS_SUBSTITUTES
 
 _one_hot, _bincount = F.one_hot, torch.bincount
 
@@ -28,10 +31,50 @@ def bincount(input: torch.Tensor, weights: Optional[torch.Tensor] = None, minlen
     return found.sum(0) if weights is None else (found * weights.unsqueeze(-1)).sum(0)
 
 
+def repeat_interleave(
+    input: torch.Tensor, repeats: Union[int, torch.Tensor, None] = None, dim: Optional[int] = None, *, output_size: Optional[int] = None
+) -> torch.Tensor:
+    """Each row ``repeats`` times: a number, numbers that are constants, or any that add up to ``output_size``."""
+    if repeats is None:
+        return torch.repeat_interleave(input, output_size=output_size)  # refused: its shape depends on data
+    source, axis = (input.flatten(), 0) if dim is None else (input, dim % input.dim())
+    if not isinstance(repeats, torch.Tensor):
+        wide = source.unsqueeze(axis + 1)
+        return wide.expand(*wide.shape[: axis + 1], int(repeats), *wide.shape[axis + 2 :]).flatten(axis, axis + 1)
+    rows = repeats.expand(source.shape[axis])
+    context = current()
+    numbers = context.known.numbers_of(repeats) if context is not None else None
+    if numbers is not None:
+        return source.index_select(axis, _repeated_rows(numbers, source.shape[axis]))
+    if output_size is None:
+        return torch.repeat_interleave(input, repeats, dim)  # refused: its shape depends on data
+    places = torch.arange(output_size, device=input.device)
+    return source.index_select(axis, torch.searchsorted(rows.cumsum(0), places, right=True))
+
+
+def _repeated_rows(repeats: Union[int, List[int]], n_rows: int) -> torch.Tensor:
+    counts = repeats if isinstance(repeats, list) else [repeats]
+    counts = counts * n_rows if len(counts) == 1 else counts
+    return torch.tensor([row for row, count in enumerate(counts) for _ in range(count)], dtype=torch.int64)
+
+
+def random_(tensor: torch.Tensor, *limits: int, **named: Any) -> torch.Tensor:
+    """Fills ``tensor`` with integers below a limit, or from one up to another."""
+    low = limits[0] if len(limits) == 2 else named.get("from", 0)
+    high = limits[-1] if limits else named.get("to")
+    if high is None:  # all integers that the type holds exactly
+        high = 1 << 24 if tensor.dtype == torch.float32 else 1 << 11 if tensor.dtype == torch.float16 else torch.iinfo(torch.int32).max
+    return tensor.copy_(torch.randint(int(low), int(high), tensor.shape, device=tensor.device))
+
+
 SUBSTITUTES: Dict[Callable[..., Any], Callable[..., Any]] = {
     F.one_hot: one_hot,
     torch.bincount: bincount,
     torch.Tensor.bincount: bincount,
+    torch.repeat_interleave: repeat_interleave,
+    torch.Tensor.repeat_interleave: repeat_interleave,
+    torch.Tensor.random_: random_,
+    **LOSS_SUBSTITUTES,
 }
 
 

@@ -45,6 +45,12 @@ class StepRules(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         kwargs = kwargs or {}
+        known = self._context.known
+        is_known, answer = known.answer(func, args, kwargs)
+        if is_known:
+            return answer
+        if func is torch.Tensor.__getitem__:
+            args = (args[0], known.with_known_masks(args[1]))
         if func in _LEAVES_DEVICE:
             raise self._leaves_device(_LEAVES_DEVICE[func])
         if func is torch.Tensor.to:
@@ -57,6 +63,7 @@ class StepRules(TorchFunctionMode):
             )
         args, kwargs = on_ipu_types(func, args, kwargs)
         result = SUBSTITUTES.get(func, func)(*args, **kwargs)
+        known.follow(func, args, kwargs, result)
         self._unlisted.look()
         self._context.recent.append(result)
         if func in LOSSES and isinstance(result, torch.Tensor):

@@ -14,6 +14,11 @@ from softipu.errors import CaptureError
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PLUGIN = os.path.join(os.path.dirname(_OURS), "lightning_ipu")
 _LIBRARIES = tuple({sysconfig.get_paths()[key] for key in ("purelib", "platlib", "stdlib")})
+# PopTorch's words, which programs look for.
+_MASK = (
+    "Indexing using boolean or byte tensor masks is unsupported because it would produce dynamic output shapes based on the mask "
+    "values. The IPU cannot support dynamic output shapes. "
+)
 _NOT_TRACEABLE = "trying to get value out of a tracing tensor"
 
 
@@ -73,8 +78,10 @@ def explain(error: BaseException) -> Optional[CaptureError]:
             line,
         )
     if isinstance(error, DynamicOutputShapeException):
+        is_mask = any(name in text for name in ("aten.index.Tensor", "aten.nonzero.default"))  # 2.0.1 and newer versions
         return refusal(
-            f"The step makes a tensor whose shape depends on data ({error}), but an IPU's program has fixed shapes "
+            f"{_MASK if is_mask else ''}The step makes a tensor whose shape depends on data ({error}), but an IPU's program has fixed "
+            "shapes "
             "(boolean-mask indexing, nonzero, masked_select, unique, bincount without minlength, repeat_interleave with a tensor).",
             "use torch.where or multiply by the mask, give one_hot num_classes and bincount minlength, or do it on the host before "
             "the step.",

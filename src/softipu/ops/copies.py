@@ -19,7 +19,7 @@ def copied(node: Node, *, moved: float) -> Work:
 
 @work_rule(
     *"""
-    clone contiguous _to_copy copy_ copy to type_as lift_fresh_copy expand_copy view_copy _to_dense
+    clone contiguous _to_copy copy_ copy to type_as lift_fresh_copy expand_copy view_copy diagonal_copy _to_dense
     """.split()
 )
 def copy(node: Node) -> Work:
@@ -58,6 +58,7 @@ def moved(node: Node) -> Work:
 @work_rule(
     *"""
     select_backward slice_backward diagonal_backward unfold_backward as_strided_scatter slice_scatter select_scatter
+    diagonal_scatter diag_embed
     reflection_pad1d_backward reflection_pad2d_backward replication_pad1d_backward replication_pad2d_backward
     """.split()
 )

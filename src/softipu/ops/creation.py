@@ -13,7 +13,7 @@ _FAMILY = "creation"
 @work_rule(
     *"""
     empty empty_like new_empty empty_strided new_empty_strided arange scalar_tensor linspace logspace eye tril_indices triu_indices
-    hann_window full ones zeros new_zeros new_ones new_full ones_like full_like empty_permuted
+    hann_window full ones zeros new_zeros new_ones new_full ones_like full_like empty_permuted range
     """.split()
 )
 def constant(node: Node) -> Work:

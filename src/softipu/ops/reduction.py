@@ -46,6 +46,18 @@ def norm(node: Node) -> Work:
     return reduced(node, V.SCALE)
 
 
+@work_rule("dist")
+def distance(node: Node) -> Work:
+    """Differences, their squares, and the sum."""
+    return reduced(node, V.ADD, V.SCALE)
+
+
+@work_rule("trace", "histc")
+def counted(node: Node) -> Work:
+    """One pass over the elements."""
+    return reduced(node)
+
+
 @work_rule("logsumexp")
 def logsumexp(node: Node) -> Work:
     """Maximum, exponentials, their sum."""

@@ -144,3 +144,19 @@ def test_known_ops_cover_every_family_of_the_design():
         "_foreach_add_ _fused_adam_ sort upsample_nearest2d"
     )
     assert {f"aten::{name}" for name in wanted.split()} <= set(known_ops())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.angle,
+        torch.sinc,
+        torch.trace,
+        torch.diag_embed,
+        lambda x: torch.dist(x, x + 1, 3.0),
+        lambda x: torch.diagonal_scatter(x, x[0]),
+    ],
+    ids=["angle", "sinc", "trace", "diag_embed", "dist", "diagonal_scatter"],
+)
+def test_op_has_work(function):
+    assert any(not op.work.is_free for op in ops_of(function, torch.randn(4, 4)))

@@ -42,16 +42,21 @@ def blocks_seen(poptorch: Any) -> Iterator[BlocksSeen]:
     """Collects the ``ipu_id`` of every ``poptorch.Block`` that is entered or started meanwhile."""
     seen = BlocksSeen()
     block = poptorch.Block
-    enter, leave, start = block.__enter__, block.__exit__, block.start
+    make, enter, leave, start = block.__init__, block.__enter__, block.__exit__, block.start
 
     def began(ipu_id: Any) -> None:
         seen.left = None
         if isinstance(ipu_id, int):
             seen.append(ipu_id)
 
+    def made(self: Any, user_id: Any = None, ipu_id: Any = None) -> None:
+        make(self, user_id, ipu_id)
+        self.__dict__[_GIVEN] = (user_id, ipu_id)
+
     def entered(self: Any) -> Any:
-        self.__dict__.setdefault(_GIVEN, (getattr(self, "_user_id", None), getattr(self, "_ipu_id", None)))
-        began(getattr(self, "_ipu_id", None))
+        # A block made before this began says it in attributes that are not documented, so they may be missing.
+        given = self.__dict__.setdefault(_GIVEN, (getattr(self, "_user_id", None), getattr(self, "_ipu_id", None)))
+        began(given[1])
         return enter(self)
 
     def left(self: Any, *error: Any) -> Any:
@@ -63,11 +68,11 @@ def blocks_seen(poptorch: Any) -> Iterator[BlocksSeen]:
         return start(user_id, ipu_id)
 
     left.seen = seen  # type: ignore[attr-defined]
-    block.__enter__, block.__exit__, block.start = entered, left, staticmethod(started)
+    block.__init__, block.__enter__, block.__exit__, block.start = made, entered, left, staticmethod(started)
     try:
         yield seen
     finally:
-        block.__enter__, block.__exit__, block.start = enter, leave, staticmethod(start)
+        block.__init__, block.__enter__, block.__exit__, block.start = make, enter, leave, staticmethod(start)
 
 
 def marked_loss(poptorch: Any, loss: torch.Tensor, share: float) -> torch.Tensor:

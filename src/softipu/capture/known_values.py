@@ -27,6 +27,13 @@ _ASKING: FrozenSet[str] = frozenset(
     unique_consecutive bincount one_hot repeat_interleave __getitem__ max min __contains__
     """.split()
 )
+# Functions that write to an argument, besides those whose names end in one underscore.
+_WRITING: FrozenSet[str] = frozenset(
+    """
+    __setitem__ __set__ __iadd__ __isub__ __imul__ __itruediv__ __ifloordiv__ __imod__ __ipow__ __iand__ __ior__ __ixor__
+    __ilshift__ __irshift__
+    """.split()
+)
 _PLAIN = (int, float, bool, str, type(None), type(Ellipsis), torch.dtype, torch.device, torch.Size, torch.memory_format, torch.layout)
 _MOST_ELEMENTS = 1 << 16
 
@@ -49,7 +56,7 @@ class KnownValues:
             is_constant = type(tensor) is torch.Tensor and not tensor.requires_grad and not tensor.is_meta
             return tensor if is_constant and not isinstance(tensor, nn.Parameter) else None
         known = self._known.get(id(tensor))
-        return known.value if known is not None and known.version == version_of(tensor) else None
+        return known.value if known is not None and known.version == _edits(tensor) else None
 
     def answer(self, func: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[bool, Any]:
         """(True, what ``func`` returns) if it asks for values that are all known, else (False, None)."""
@@ -63,7 +70,11 @@ class KnownValues:
 
     def follow(self, func: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any], result: Any) -> None:
         """Notes the value of ``result`` of a call if the arguments' are known."""
-        if getattr(func, "__name__", "") not in _FOLLOWED or kwargs.get("out") is not None:
+        name = getattr(func, "__name__", "")
+        if _writes(name) or kwargs.get("out") is not None:
+            # PyTorch does not count the edits of tensors made in inference mode, and views share them.
+            self._known = {key: known for key, known in self._known.items() if not known.fake.is_inference()}
+        if name not in _FOLLOWED or kwargs.get("out") is not None:
             return
         results = result if type(result) in (list, tuple) else (result,)
         if any(not isinstance(r, FakeTensor) or r.requires_grad or r.numel() > _MOST_ELEMENTS for r in results):
@@ -75,7 +86,7 @@ class KnownValues:
             found = func(*values[0][0], **values[0][1])
             found = [v.clone() for v in (found if type(found) in (list, tuple) else (found,))]
         for one, value in zip(results, found):
-            self._known[id(one)] = _Known(one, version_of(one), value)
+            self._known[id(one)] = _Known(one, _edits(one), value)
 
     def numbers_of(self, tensor: torch.Tensor) -> Any:
         """The value of ``tensor`` as a number or a list of them; None if it is not known."""
@@ -120,3 +131,11 @@ def _has_tensor(item: Any) -> bool:
     if isinstance(item, dict):
         return any(_has_tensor(i) for i in item.values())
     return isinstance(item, torch.Tensor)
+
+
+def _edits(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else version_of(tensor)
+
+
+def _writes(name: str) -> bool:
+    return name in _WRITING or (name.endswith("_") and not name.endswith("__"))

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from softipu import poptorch
+from softipu.errors import Error
 
 COUNTS = torch.tensor([2, 0, 1])
 MASK = torch.tensor([True, False, True])
@@ -106,3 +107,25 @@ def test_random_numbers_are_never_taken_for_constants():
 
     with pytest.raises(poptorch.Error, match="reads the value of a tensor on the host"):
         poptorch.inferenceModel(Drawing())(X)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_value_that_was_written_is_not_known_in_any_mode(mode):
+    class Written(nn.Module):
+        def forward(self, x):
+            count = torch.ones(3)
+            count.view(-1).add_(x)
+            return x * count.sum().item()
+
+    with mode(), pytest.raises(Error, match="reads the value of a tensor"):
+        poptorch.inferenceModel(Written())(torch.ones(3))
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_constants_are_known_in_any_mode(mode):
+    class Constant(nn.Module):
+        def forward(self, x):
+            return x * torch.ones(3).sum().item()
+
+    with mode():
+        assert poptorch.inferenceModel(Constant())(torch.ones(3)).tolist() == [3.0] * 3

@@ -67,6 +67,16 @@ def linear(node: Node) -> Work:
     return product(node, (Contraction(1, rows, inner, columns, 1, rows, bits_of(a)),), float(out.numel()) if bias else 0.0, a)
 
 
+@work_rule("affine_grid_generator")
+def affine_grid(node: Node) -> Work:
+    """Of every image, its positions [H W, 3] @ theta^T[3, 2]; with depth [D H W, 4] @ [4, 3]."""
+    theta, out = tensor(node.args[0]), result(node)
+    assert theta is not None
+    images, axes, inner = theta.shape
+    positions = out.numel() // max(1, images * axes)
+    return product(node, (Contraction(images, positions, inner, axes, 1, positions, bits_of(theta)),), 0.0, theta)
+
+
 @work_rule("_trilinear")
 def trilinear(node: Node) -> Work:
     """Products of three tensors summed over some dimensions: as many multiply-accumulates as their common shape has elements.

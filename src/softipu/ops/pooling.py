@@ -5,7 +5,7 @@ from typing import Sequence
 from torch.fx import Node
 
 from softipu.ops.registry import work_rule
-from softipu.ops.tensors import argument, bits_of, result, tensor, traffic
+from softipu.ops.tensors import argument, bits_of, n_bytes, result, tensor, traffic
 from softipu.ops.work import VectorOp as V
 from softipu.ops.work import Work
 
@@ -25,6 +25,7 @@ def _window(node: Node) -> int:
 @work_rule(
     *"""
     max_pool1d max_pool2d max_pool2d_with_indices max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d mkldnn_max_pool2d
+    fractional_max_pool2d fractional_max_pool3d
     """.split()
 )
 def pool(node: Node) -> Work:
@@ -42,6 +43,16 @@ def pool_backward(node: Node) -> Work:
     read, written = traffic(node)
     touched = float(gradient.numel() * _window(node))
     return Work(_FAMILY, (), ((V.COMPARE, touched), (V.ADD, touched)), bits_of(out), read, written, n_supersteps=1)
+
+
+@work_rule("fractional_max_pool2d_backward", "fractional_max_pool3d_backward")
+def fractional_pool_backward(node: Node) -> Work:
+    """Zeros, and each gradient added where its window had its maximum."""
+    gradient, out = tensor(node.args[0]), result(node)
+    assert gradient is not None
+    read, written = traffic(node)
+    vector = ((V.COPY, float(out.numel())), (V.ADD, float(gradient.numel())))
+    return Work(_FAMILY, (), vector, bits_of(out), read, written, n_bytes(gradient), n_supersteps=2)
 
 
 @work_rule("_adaptive_avg_pool2d", "adaptive_avg_pool1d", "_adaptive_avg_pool3d", "adaptive_max_pool2d", "adaptive_max_pool3d",

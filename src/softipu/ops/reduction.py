@@ -3,7 +3,7 @@
 from torch.fx import Node
 
 from softipu.ops.registry import work_rule
-from softipu.ops.tensors import bits_of, inputs_of, results_of, tensor, traffic
+from softipu.ops.tensors import argument, bits_of, inputs_of, results_of, tensor, traffic
 from softipu.ops.work import VectorOp as V
 from softipu.ops.work import Work
 
@@ -73,6 +73,20 @@ def scan(node: Node) -> Work:
     """Running sums: within tiles, across, and the carry added."""
     work = reduced(node, V.ADD)
     return Work(_FAMILY, (), work.vector, work.vector_bits, work.bytes_read, work.bytes_written, n_supersteps=3)
+
+
+@work_rule("isin")
+def isin(node: Node) -> Work:
+    """Every element with every test element: a comparison, and whether any held. A number counts as one element."""
+    tensors = [
+        tensor(argument(node, names[0], argument(node, names[1]))) for names in (("elements", "element"), ("test_elements", "test_element"))
+    ]
+    pairs = 1.0
+    for one in tensors:
+        pairs *= one.numel() if one is not None else 1
+    bits = next(bits_of(t) for t in tensors if t is not None)
+    read, written = traffic(node)
+    return Work(_FAMILY, (), ((V.COMPARE, pairs), (V.REDUCE, pairs)), bits, read, written, n_supersteps=2)
 
 
 @work_rule("_cdist_forward", "_euclidean_dist", "_pdist_forward")

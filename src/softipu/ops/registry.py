@@ -17,8 +17,8 @@ Rule = Callable[[Node], Work]
 
 _RULES: Dict[str, Rule] = {}
 FAMILIES: Tuple[str, ...] = (
-    "attention", "convolution", "copies", "creation", "elementwise", "embedding", "foreach", "indexing", "losses", "matmul",
-    "normalisation", "pooling", "random", "recurrent", "reduction", "resampling", "softmax", "sorting", "views",
+    "attention", "convolution", "copies", "creation", "elementwise", "embedding", "foreach", "fourier", "indexing", "linalg", "losses",
+    "matmul", "normalisation", "pooling", "random", "recurrent", "reduction", "resampling", "softmax", "sorting", "views",
 )  # fmt: skip
 NOTHING = Work("views")
 _SEEDED = ("softipu::seeded_", "softipu::many_seeded_")

@@ -50,7 +50,7 @@ def test_cholesky_takes_half_of_lu():
 @pytest.mark.parametrize(
     ("function", "each"),
     [
-        (lambda x: torch.linalg.svdvals(x.detach()), 2 * 8 * 4**2 + 2 * 4**3),
+        (lambda x: torch.ops.aten._linalg_svd(x, False, False)[1], 2 * 8 * 4**2 + 2 * 4**3),
         (lambda x: torch.linalg.svd(x, full_matrices=False)[0], 6 * 8 * 4**2 + 20 * 4**3),
         (lambda x: torch.linalg.svd(x, full_matrices=True)[0], 4 * 8**2 * 4 + 22 * 4**3),
     ],

@@ -60,13 +60,31 @@ class PoplarExecutor:
     The module's own parameter objects stay where they are: the host's copy. The device has a second one.
     Training makes the host's copy stale; reading a parameter brings it up to date.
 
+    Args:
+        model: what runs; its ``__call__`` may be its own.
+        options: frozen by this; default Options().
+        training: whether calls update the weights.
+        poptorch_version: of the program that makes it; not used.
+        optimizer: in training; default SGD with a learning rate of 0.01.
+        user_model: whose attributes the executor shows; default ``model``. Its parameters are those of ``model``.
+
     Attributes:
         model: the module as it was given.
         options: the executor's own, frozen copy.
+
+    Raises:
+        Error: options of a wrong type, or with gradient accumulation in inference.
+        AssertionError, ValueError: an optimizer that the device has no rule for.
     """
 
     def __init__(
-        self, module: nn.Module, options: Optional[Options], *, training: bool, optimizer: Optional[torch.optim.Optimizer] = None
+        self,
+        model: nn.Module,
+        options: Optional[Options] = None,
+        training: bool = False,
+        poptorch_version: Optional[str] = None,
+        optimizer: Optional[torch.optim.Optimizer] = None,
+        user_model: Optional[nn.Module] = None,
     ) -> None:
         if options is not None and not isinstance(options, Options):
             raise Error(f"Expected a poptorch.Options for options, given a {type(options).__name__}: {options!r}.")
@@ -76,7 +94,8 @@ class PoplarExecutor:
         if self._options.defaultOutputMode():
             self._options.outputMode(OutputMode.Final if training else OutputMode.All)
         self._options._freeze()
-        self._module: Optional[nn.Module] = module
+        self._module: Optional[nn.Module] = model
+        self._shown: Optional[nn.Module] = user_model if user_model is not None else model
         self._training = training
         self._shape = batch_shape(self._options, training=training)
         if not training and self._options.Training.gradient_accumulation != 1:
@@ -91,8 +110,8 @@ class PoplarExecutor:
             )
         self._optimizer: Optional[DeviceOptimizer] = None
         if training:
-            chosen = optimizer if optimizer is not None else _default_optimizer(module)
-            self._optimizer = DeviceOptimizer(chosen, dict(module.named_parameters()), self._options, self._shape)
+            chosen = optimizer if optimizer is not None else _default_optimizer(model)
+            self._optimizer = DeviceOptimizer(chosen, dict(model.named_parameters()), self._options, self._shape)
         self._engine_choice = engine_choice.current()
         self._program: Optional[Program] = None
         self._attached = False
@@ -114,7 +133,9 @@ class PoplarExecutor:
     @property
     def model(self) -> nn.Module:
         """The module as it was given."""
-        return self._user_module()
+        if self._shown is None:
+            raise Error(_NOT_COMPILED)
+        return self._shown
 
     @property
     def options(self) -> Options:
@@ -259,9 +280,9 @@ class PoplarExecutor:
     def _wrap(self) -> None:
         if self._training:
             module = self._user_module()
-            _in_training[module] = weakref.ref(self)
+            _in_training[self.model] = weakref.ref(self)
             self._wrapped = wrapped_weights.wrap([*module.parameters(), *module.buffers()], self)
-            module_destroy.give(module, self.destroy)
+            module_destroy.give(self.model, self.destroy)
         self._is_destroyed = False
 
     def _compile(self, given: Sequence[torch.Tensor], call: FlatCall) -> None:
@@ -414,7 +435,7 @@ class PoplarExecutor:
 
     def load_state_dict(self, state_dict: Dict[str, Any], strict: bool = True) -> Any:
         """Loads into the module, then onto the device if attached; returns torch's report of the keys."""
-        report = self._user_module().load_state_dict(state_dict, strict=strict)
+        report = self.model.load_state_dict(state_dict, strict=strict)
         if self._attached:
             self.copyWeightsToDevice()
         return report
@@ -521,8 +542,8 @@ class PoplarExecutor:
                 self._optimizer.release()
             wrapped_weights.unwrap(self._wrapped, self)
             self._wrapped = []
-            _in_training.pop(self._user_module(), None)
-            module_destroy.take(self._user_module())
+            _in_training.pop(self.model, None)
+            module_destroy.take(self.model)
         self._program = None
         self._attached = False
         self._host_is_stale = False
@@ -580,10 +601,10 @@ class PoplarExecutor:
     # The module behind it
 
     def __repr__(self) -> str:
-        return module_repr(self._module) if isinstance(self._module, nn.Module) else object.__repr__(self)
+        return module_repr(self._shown) if isinstance(self._shown, nn.Module) else object.__repr__(self)
 
     def __getattr__(self, name: str) -> Any:
-        module = self.__dict__.get("_module")
+        module = self.__dict__.get("_shown")
         if module is None:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}' (and no module to forward it to)")
         found = getattr(module, name)

@@ -6,7 +6,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from softipu.capture.update import OptimizerSpec
 from softipu.cost.liveness import Liveness, live_memory
 from softipu.cost.pipeline import stash_depth
-from softipu.cost.program_size import code_bytes_per_tile
+from softipu.cost.program_size import code_bytes_per_tile, different_updates
 from softipu.cost.stage_time import StageCycles
 from softipu.cost.stages import StageOps
 from softipu.cost.step_time import owned_parameters
@@ -77,7 +77,7 @@ def _price_ipu(
             always[_Category.OPTIMIZER_STATE] = [b for b in states if b]
         if plan.gradient_accumulation > 1:
             always[_Category.ACCUMULATORS] = [b for b in (accumulator_bytes(spec, p) for p in owned) if b]
-        n_updates = len({p.elements for p in owned})
+        n_updates = different_updates(owned)
         parts = max([n for _, n in plan.serialized], default=1)
         peak = max(peak, _update_peak(spec, owned, states, plan, parts), key=lambda p: p.bytes)
     code = code_bytes_per_tile(workload, [s for s, _ in mine], n_updates=n_updates)

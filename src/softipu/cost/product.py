@@ -84,9 +84,15 @@ def _forms(c: Contraction, ipu: Ipu) -> Iterator[Contraction]:
 
 
 def _cuts(c: Contraction, ipu: Ipu, half_partials: bool, n_tiles: int, n_rounds: int) -> Iterator[Product]:
-    groups, inner, columns = _packed_groups(c, ipu)
-    columns = -(-columns // n_rounds)
     unit_in, _ = _units(c, ipu)
+    for groups, inner, columns in _packings(c, ipu):
+        yield from _cuts_of_packed(c, ipu, half_partials, n_tiles, n_rounds, (groups, inner, -(-columns // n_rounds)), unit_in)
+
+
+def _cuts_of_packed(
+    c: Contraction, ipu: Ipu, half_partials: bool, n_tiles: int, n_rounds: int, packed: Tuple[int, int, int], unit_in: int
+) -> Iterator[Product]:
+    groups, inner, columns = packed
     for group_parts in dict.fromkeys((min(groups, n_tiles), -(-min(groups, n_tiles) // 2))):
         for columns_tile in _sizes(columns, ipu.amp_output_channels):
             column_parts = -(-columns // columns_tile)
@@ -115,11 +121,16 @@ def _units(c: Contraction, ipu: Ipu) -> Tuple[int, int]:
     return (ipu.amp_input_channels_half if c.bits == 16 else ipu.amp_input_channels_float), ipu.amp_output_channels
 
 
-def _packed_groups(c: Contraction, ipu: Ipu) -> Tuple[int, int, int]:
-    """(groups, inner, columns) after groups too thin for the matrix unit share one, off-diagonal blocks being zero."""
+def _packings(c: Contraction, ipu: Ipu) -> Iterator[Tuple[int, int, int]]:
+    """(groups, inner, columns) with groups too thin for the matrix unit sharing one, off-diagonal blocks being zero.
+
+    Every number of groups that a matrix unit holds is tried, one included: where there are tiles enough, sharing only adds weights to
+    load, and if the most had to share, a thinner product could take longer than a thicker one.
+    """
     unit_in, unit_out = _units(c, ipu)
-    packed = max(1, min(c.groups, min(unit_in // max(1, c.inner), unit_out // max(1, c.columns))))
-    return -(-c.groups // packed), c.inner * packed, c.columns * packed
+    most = max(1, min(c.groups, unit_in // max(1, c.inner), unit_out // max(1, c.columns)))
+    for packed in range(1, most + 1):
+        yield -(-c.groups // packed), c.inner * packed, c.columns * packed
 
 
 def _tile_work(

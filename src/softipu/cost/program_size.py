@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Dict, Iterable, Set, Tuple
 
 from softipu.cost.stages import StageOps
-from softipu.cost.workload import Workload
+from softipu.cost.workload import Parameter, Workload
 from softipu.hardware.calibration import ASSUMED
 from softipu.ops import Work
 
@@ -22,7 +22,7 @@ def code_bytes_per_tile(workload: Workload, stages: Iterable[StageOps], *, n_upd
 
     Args:
         stages: those of one IPU.
-        n_updates: weight tensors of different size that are updated here.
+        n_updates: different weight updates here.
     """
     different: Set[Tuple[str, str, int, Work]] = set()
     for stage in stages:
@@ -37,6 +37,11 @@ def code_bytes_per_tile(workload: Workload, stages: Iterable[StageOps], *, n_upd
     rounds = sum(min(_LOOPED, work.n_supersteps) + min(_LOOPED, 2 * len(work.contractions)) for work in works) + 4 * n_updates
     families = {work.family for work in works}
     return ASSUMED.code_bytes_per_family * len(families) + ASSUMED.code_bytes_per_superstep * rounds
+
+
+def different_updates(parameters: Iterable[Parameter]) -> int:
+    """Weight updates that share no code: those of the same weights of repeated layers do."""
+    return len({(_without_numbers(p.name), p.elements) for p in parameters})
 
 
 @lru_cache(maxsize=None)

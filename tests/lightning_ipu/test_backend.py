@@ -84,6 +84,7 @@ def test_the_stand_in_does_not_count_as_an_sdk(monkeypatch):
 
 
 def test_the_reason_is_logged_once(caplog, monkeypatch):
+    monkeypatch.delenv(backend.VARIABLE, raising=False)
     monkeypatch.setattr(logging.getLogger("lightning_ipu"), "propagate", True)
     backend.poptorch.cache_clear()
     with caplog.at_level(logging.INFO, logger="lightning_ipu"):

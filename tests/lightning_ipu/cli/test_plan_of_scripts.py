@@ -4,6 +4,7 @@ import textwrap
 
 import pytest
 
+from lightning_ipu import backend
 from lightning_ipu.cli import main
 
 SCRIPT = """
@@ -46,6 +47,7 @@ def test_the_step_of_a_script_is_priced_and_not_trained(tmp_path, capsys, monkey
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(SCRIPT.format(package="lightning.pytorch", optimizer=optimizer, flags=flags)), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(backend.VARIABLE, "software")  # the command sets it for the script, and for what comes after
     assert main(["plan", str(script)]) == 0
     out = capsys.readouterr().out
     assert "Net, training on bow-pod16 (2 x Bow): fits" in out

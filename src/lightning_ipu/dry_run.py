@@ -1,7 +1,7 @@
 """A fit that stops where training would begin: the step is captured on fake tensors and given to whoever asked.
 
 Everything up to the first training step is Lightning's own and the user's (setup, data modules, hooks, the first batch), so the captured
-step is the one that would be trained. Loggers, checkpoints and the sanity check are left out, as nothing is trained.
+step is the one that would be trained. Loggers, checkpoints, files of LightningCLI and the sanity check are left out, as nothing is trained.
 """
 
 from dataclasses import dataclass, replace
@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 
+from lightning_ipu._lightning import is_imported
 from lightning_ipu.captured_step import Conditions
 from lightning_ipu.capturing import Capturing, Grow
 from lightning_ipu.cutting import Sizes
@@ -86,8 +87,10 @@ class _Loaded:
 
 
 def _writes_or_draws(callback: Any, lightning: Any) -> bool:
-    kinds = tuple(lightning.name("callbacks", name) for name in ("Checkpoint", "ProgressBar", "ModelSummary"))
-    return isinstance(callback, kinds)
+    kinds = [lightning.name("callbacks", name) for name in ("Checkpoint", "ProgressBar", "ModelSummary")]
+    if is_imported(f"{lightning.package}.cli"):  # LightningCLI writes its configuration, and refuses to write over another
+        kinds.append(lightning.name("cli", "SaveConfigCallback"))
+    return isinstance(callback, tuple(kinds))
 
 
 class _DryCapturing:

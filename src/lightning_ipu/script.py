@@ -4,6 +4,7 @@ Whatever accelerator the script asks for becomes "ipu", and parameters get no me
 """
 
 import contextlib
+import functools
 import logging
 import os
 import runpy
@@ -141,6 +142,7 @@ def _trainers_stop_at_fit(notes: List[str]) -> Iterator[None]:
 
 
 def _stopping(original: Callable[..., Any], name: str, notes: List[str]) -> Callable[..., Any]:
+    @functools.wraps(original)
     def fit(trainer: Any, *args: Any, **kwargs: Any) -> None:
         with quiet():
             raise _FirstFit(dry_fit(original, trainer, *args, **kwargs))
@@ -149,6 +151,7 @@ def _stopping(original: Callable[..., Any], name: str, notes: List[str]) -> Call
 
 
 def _skipping(original: Callable[..., Any], name: str, notes: List[str]) -> Callable[..., Any]:
+    @functools.wraps(original)
     def skipped(trainer: Any, *args: Any, **kwargs: Any) -> List[Any]:
         notes.append(f"Trainer.{name} before Trainer.fit was left out.")
         return []
@@ -157,6 +160,8 @@ def _skipping(original: Callable[..., Any], name: str, notes: List[str]) -> Call
 
 
 def _on_ipus(original: Callable[..., None], name: str, notes: List[str]) -> Callable[..., None]:
+    # Signatures stay: LightningCLI makes its arguments of them.
+    @functools.wraps(original)
     def __init__(trainer: Any, *args: Any, **kwargs: Any) -> None:
         for flag, now in _changes(kwargs).items():
             if flag in kwargs:

@@ -154,7 +154,8 @@ class Search:
             self._fallen.append(Fallen(what, f"{wanted:,} items per update are no multiple of {each:,}"))
             return False
         if wanted // each < least:
-            self._fallen.append(Fallen(what, f"{wanted // each:,} micro-batches per update do not fill the pipeline, which needs {least}"))
+            n = counted(wanted // each, "micro-batch")
+            self._fallen.append(Fallen(what, f"{n} per update cannot fill the pipeline, which needs {least}"))
             return False
         return True
 

@@ -6,7 +6,7 @@ from softipu.report.cost_report import CostReport, MemoryCategory, Phase, StageT
 from softipu.report.estimate import Estimate, Provenance
 from softipu.report.plan_report import Candidate, PlanReport, SearchResult
 from softipu.report.table import table
-from softipu.report.units import KIBIBYTES, MEBIBYTES, MIB, percent, three_digits, time_unit
+from softipu.report.units import KIBIBYTES, MEBIBYTES, MIB, counted, percent, three_digits, time_unit
 from softipu.report.words import layout_words
 
 _SHORT = {
@@ -87,7 +87,7 @@ def time_lines(cost: CostReport) -> List[str]:
     total = ["total", unit.show(time.total.total), percent(1.0)]
     return [f"Time of {what}, {unit.name}", *table(["phase", unit.name, "share"], rows, total)] + [
         f"{three_digits(cost.items_per_second)} samples/s at {percent(time.utilisation_fraction)} of peak arithmetic; "
-        f"{time.n_cycles:,} pipeline cycles of {time_unit([time.cycle_seconds]).full(time.cycle_seconds)}"
+        f"{counted(time.n_cycles, 'pipeline cycle')} of {time_unit([time.cycle_seconds]).full(time.cycle_seconds)}"
     ]
 
 

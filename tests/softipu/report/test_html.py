@@ -10,6 +10,7 @@ import pytest
 from softipu.report.cost_report import Phase
 from softipu.report.html.drawing import Drawing, ticks
 from softipu.report.html.icicle import by_family, by_module, icicle, tree
+from softipu.report.html.liveness import liveness
 from softipu.report.html.memory_bars import css_name, memory_bars
 from softipu.report.html.pipeline import pipeline
 from softipu.report.html.shares import phase_shares, share_bar
@@ -77,6 +78,27 @@ def test_module_names_cannot_leave_the_liveness_attribute():
     odd = replace(memory, liveness=(replace(memory.liveness[0], module='a"><b>'),))
     page = Page(replace(report, cost=replace(report.cost, memory=(odd,))).html())
     assert page.open == [] and "b" not in page.open
+
+
+def test_a_backward_pass_cut_up_by_recomputation_is_named_once():
+    memory = cost().memory[0]
+    phases = ["forward"] * 80 + (["backward"] * 79 + ["recompute"]) * 2
+    points = tuple(replace(point, phase=phase) for point, phase in zip(memory.liveness, phases))
+    words = re.findall(r">(forward|backward|recompute)</text>", liveness(replace(memory, liveness=points)))
+    assert words == ["forward", "backward"]
+
+
+def test_the_name_of_the_limit_stands_below_those_of_the_phases():
+    drawn = re.sub(r"^.*?(<svg.*</svg>).*$", r"\1", liveness(cost().memory[0]), flags=re.DOTALL)
+    root = ElementTree.fromstring(drawn.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1))
+    heights = {text.text: float(text.get("y")) for text in root.iter(NS + "text")}
+    assert heights["897 MiB"] - heights["forward"] >= 11  # pixels of a letter
+
+
+def test_one_pipeline_cycle_is_said_in_the_singular():
+    report = fitting()
+    one = replace(report, cost=replace(report.cost, time=replace(report.cost.time, n_cycles=1)))
+    assert "; 1 pipeline cycle of" in one.text()
 
 
 def test_bars_are_as_wide_as_the_memory_that_they_stand_for():

@@ -16,7 +16,7 @@ from softipu.report.html.tiles import tile_histogram
 from softipu.report.plan_report import PlanReport
 from softipu.report.text import does_not_fit_text
 from softipu.report.timeline import Timeline
-from softipu.report.units import KIBIBYTES, MEBIBYTES, percent, three_digits, time_unit
+from softipu.report.units import KIBIBYTES, MEBIBYTES, counted, percent, three_digits, time_unit
 from softipu.report.words import layout_words
 
 _FOLDER = Path(__file__).parent
@@ -46,6 +46,7 @@ def plan_page(report: PlanReport) -> str:
     page = _template().render(
         report=report,
         cost=cost,
+        counted=counted,
         css=(_FOLDER / "page.css").read_text(encoding="utf-8"),
         script=(_FOLDER / "page.js").read_text(encoding="utf-8"),
         layout=layout_words(cost.plan),

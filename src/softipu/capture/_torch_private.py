@@ -232,7 +232,7 @@ def backend_source(
     (output,) = [n for n in graph_module.graph.nodes if n.op == "output"]
     output.meta["user_visible_output_idxs"] = list(range(len(output.args[0])))  # keeps the strides of results; newer versions
     _keep_strides_of_kernels(graph_module)
-    with _inductor_settings(settings), virtualized.V.set_fake_mode(fake_mode), torch.no_grad():
+    with _inductor_settings(settings), _no_flags_for_the_process(), virtualized.V.set_fake_mode(fake_mode), torch.no_grad():
         compiled = compiler.compile_fx_inner(graph_module, list(fakes))
     source = getattr(compiled, "source_code", None)  # newer versions
     if source is None:
@@ -264,14 +264,33 @@ def load_backend_source(
     which Inductor compiles a program and starts a process. Checked on 2.0.1 and 2.13.
     """
     scope: Dict[str, Any] = {"__name__": "softipu_program", "__file__": path}
-    with _inductor_settings(settings), _vector_instructions_are(instructions):
+    with _inductor_settings(settings), _no_flags_for_the_process(), _vector_instructions_are(instructions):
         exec(compile(source, path, "exec"), scope)  # noqa: S102 - written by this user's own compiler, and signed
     return scope["call"], scope
 
 
+# What -ffast-math means for a kernel's own code. As one flag it also links code that rounds small numbers to 0 in the whole process.
+_FAST_MATH = "-fno-math-errno -fno-signed-zeros -fno-trapping-math -fassociative-math -freciprocal-math -fcx-limited-range"
+
+
+@contextmanager
+def _no_flags_for_the_process() -> Iterator[None]:
+    """Kernels are compiled so that loading them leaves the process's arithmetic alone. 2.0.1 needs it; 2.13 does it itself."""
+    codecache = _inductor("codecache")
+    original = getattr(codecache, "optimization_flags", None)
+    if original is None or "-ffast-math" not in original() or "-fno-unsafe-math-optimizations" in original():
+        yield
+        return
+    codecache.optimization_flags = lambda: original().replace("-ffast-math", _FAST_MATH)
+    try:
+        yield
+    finally:
+        codecache.optimization_flags = original
+
+
 def vector_instructions(settings: Mapping[str, Any]) -> List[str]:
     """Vector instructions that Inductor finds that this machine can compile and run, best first. Checked on 2.0.1 and 2.13."""
-    with _inductor_settings(settings):
+    with _inductor_settings(settings), _no_flags_for_the_process():
         return [str(instructions) for instructions in _vector_module().valid_vec_isa_list()]
 
 

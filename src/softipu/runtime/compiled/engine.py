@@ -21,7 +21,7 @@ from softipu.runtime.compiled.scalars import Stage, split_scalars
 from softipu.runtime.engine import CannotCompile, EngineSettings, Function
 from softipu.runtime.interpreter import compile_graph
 
-_FORMAT = "2"  # of what is kept on disk
+_FORMAT = "3"  # of what is kept on disk
 _KERNELS = {"Adam": "_fused_adam_", "AdamW": "_fused_adamw_", "SGD": "_fused_sgd_"}  # PyTorch's own, by update rule
 Call = Callable[[List[Any]], Sequence[Any]]
 

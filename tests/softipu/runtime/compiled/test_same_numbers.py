@@ -102,6 +102,17 @@ def test_a_second_learning_rate_compiles_nothing(capfd):
     assert "compil" not in "".join(capfd.readouterr())
 
 
+@pytest.mark.slow
+def test_a_loaded_program_leaves_small_numbers_of_the_process_alone():
+    smallest = float.fromhex("0x1p-1074")
+    assert smallest * 1.0 > 0, "something else has switched small numbers off"
+    model, x = nn.Linear(5, 7), torch.randn(4, 5)
+    with engine_choice.using("compiled"):
+        executor = poptorch.inferenceModel(nn.Sequential(model, nn.GELU()))
+    executor(x)
+    assert smallest * 1.0 > 0
+
+
 def test_there_is_a_compiler_to_test_with():
     try:
         find_compiler()

@@ -246,9 +246,9 @@ def _keep_strides_of_kernels(graph_module: torch.fx.GraphModule) -> None:
 
     2.0 gives them what it finds good; some kernels rely on contiguous inputs. Newer versions do this themselves. Checked on 2.0.1.
     """
-    lowering = _inductor("lowering")
     if not torch.__version__.startswith("2.0."):
         return
+    lowering = _inductor("lowering")
     for node in graph_module.graph.nodes:
         is_kernel = node.op == "call_function" and hasattr(node.target, "_schema")
         if is_kernel and (node.target in lowering.fallbacks or node.target not in lowering.lowerings):

@@ -74,7 +74,8 @@ class KnownValues:
         if _writes(name) or kwargs.get("out") is not None:
             # PyTorch does not count the edits of tensors made in inference mode, and views share them.
             self._known = {key: known for key, known in self._known.items() if not known.fake.is_inference()}
-        if name not in _FOLLOWED or kwargs.get("out") is not None:
+            return
+        if name not in _FOLLOWED:
             return
         results = result if type(result) in (list, tuple) else (result,)
         if any(not isinstance(r, FakeTensor) or r.requires_grad or r.numel() > _MOST_ELEMENTS for r in results):

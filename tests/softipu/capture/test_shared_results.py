@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from softipu import poptorch
-from softipu.capture import capture
-from softipu.capture.context import mark_loss
 from softipu.graph.aliases import fake_tensors, storage_key
+from tests.softipu.captured import captured
 
 
 class Recurrent(nn.Module):
@@ -23,12 +22,7 @@ class Recurrent(nn.Module):
 
 
 def graph_of(module, x):
-    def forward(tensors):
-        loss = module(*tensors)
-        mark_loss(loss, explicit=True)
-        return [loss]
-
-    return capture(module, forward, [x], training=True).graph_module
+    return captured(module, [x]).graph_module
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])

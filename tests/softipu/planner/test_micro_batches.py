@@ -4,25 +4,15 @@ import pytest
 import torch
 from torch import nn
 
-from softipu.capture import capture
-from softipu.capture.context import mark_loss
-from softipu.capture.random_ops import seed_random_ops
 from softipu.cost.workload import read_step
 from softipu.passes import run_passes
 from softipu.planner.micro_batches import MicroBatches, NotLinear, between
+from tests.softipu.captured import captured
 from tests.softipu.small_models import MODELS, Mlp, ResidualNet
 
 
 def step_of(model, n):
-    generator = torch.Generator().manual_seed(0)
-
-    def forward(tensors):
-        loss = model(*tensors)
-        mark_loss(loss, explicit=True)
-        return [loss]
-
-    step, _ = run_passes(seed_random_ops(capture(model, forward, model.batch(n, generator), training=True)))
-    return step
+    return run_passes(captured(model, model.batch(n, torch.Generator().manual_seed(0))))[0]
 
 
 @pytest.mark.parametrize("model", MODELS)

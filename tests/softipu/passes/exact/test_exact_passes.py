@@ -10,7 +10,7 @@ from softipu.passes.exact.dead_code import DeadCode
 from softipu.passes.exact.merge_views import MergeViews
 from softipu.passes.exact.remove_aliases import RemoveAliases
 from softipu.runtime.interpreter import compile_graph
-from tests.softipu.passes.captured import captured, inputs_of
+from tests.softipu.captured import captured, inputs_of
 from tests.softipu.small_models import MODELS
 
 aten = torch.ops.aten

@@ -8,7 +8,7 @@ from softipu.graph import Role
 from softipu.passes import run_passes
 from softipu.passes.inexact.batch import CannotBatch, batch
 from softipu.runtime.interpreter import compile_graph
-from tests.softipu.passes.captured import captured, inputs_of
+from tests.softipu.captured import captured, inputs_of
 from tests.softipu.small_models import Mlp, Recurrent, ResidualNet, TiedEmbedding, TransformerBlock
 
 

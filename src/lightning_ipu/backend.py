@@ -122,7 +122,7 @@ def engine(name: str, n_calls: Optional[int]) -> Iterator[None]:
         _say_unused(name)
         yield
         return
-    from softipu.poptorch import engine_choice
+    from softipu.poptorch.executor import engine_choice
 
     with engine_choice.using(name, n_calls):
         yield

@@ -157,7 +157,7 @@ class _DrawingBoard(Device):
         self._micro_batch = micro_batch
 
     def compile(self, step: CompiledStep, inputs: Sequence[torch.Tensor]) -> None:
-        from softipu.poptorch.layout import capture_layout
+        from softipu.poptorch.executor.layout import capture_layout
 
         # The first two are live numbers, a row for each micro-batch; the others are one micro-batch already.
         micro = [*(tensor[:1] for tensor in inputs[:2]), *inputs[2:]]

@@ -23,7 +23,7 @@ def priced(executor: Any, micro_batch: int, name: str, n_ipus: int, plan: Option
         plan: that was applied, which says more than options and blocks do; None without one.
     """
     from softipu.cost import price
-    from softipu.poptorch.layout import layout_of
+    from softipu.poptorch.executor.layout import layout_of
 
     try:
         layout = layout_of(executor, micro_batch, root=ROOT)

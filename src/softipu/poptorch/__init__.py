@@ -3,11 +3,17 @@
 from softipu.errors import Error, RecoverableError, UnrecoverableError
 from softipu.poptorch import _impl, _poplar_executor, enums, optim, options, poptorch_core, profiling, testing
 from softipu.poptorch._impl import createPoptorchError
-from softipu.poptorch.async_data import AsynchronousDataAccessor
-from softipu.poptorch.blocks import BeginBlock, Block, BlockFunction, LegacyBeginBlockFn, module_repr, removeBlocks
-from softipu.poptorch.compile_hooks import registerPostCompileHook, registerPreCompileHook
-from softipu.poptorch.custom_parser import ICustomArgParser, registerCustomArgParser
-from softipu.poptorch.dataloader import DataLoader
+from softipu.poptorch.blocks.marking import BeginBlock, Block, BlockFunction, LegacyBeginBlockFn, module_repr, removeBlocks
+from softipu.poptorch.blocks.strategies import (
+    ParallelPhasedExecution,
+    Phase,
+    PipelinedExecution,
+    SerialPhasedExecution,
+    ShardedExecution,
+    Stage,
+)
+from softipu.poptorch.data.async_data import AsynchronousDataAccessor
+from softipu.poptorch.data.dataloader import DataLoader
 from softipu.poptorch.device import ipuHardwareIsAvailable, ipuHardwareVersion, isRunningOnIpu
 from softipu.poptorch.enums import (
     AutoStage,
@@ -26,11 +32,11 @@ from softipu.poptorch.enums import (
     SyncPattern,
     VariableRetrievalMode,
 )
-from softipu.poptorch.executor import PoplarExecutor, inferenceModel, trainingModel
+from softipu.poptorch.executor.compile_hooks import registerPostCompileHook, registerPreCompileHook
+from softipu.poptorch.executor.executor import PoplarExecutor, inferenceModel, trainingModel
+from softipu.poptorch.executor.loading import load
+from softipu.poptorch.inputs.custom_parser import ICustomArgParser, registerCustomArgParser
 from softipu.poptorch.log import logger, setLogLevel
-from softipu.poptorch.loss import identity_loss
-from softipu.poptorch.multi_conv import MultiConv
-from softipu.poptorch.op_scope import Attribute, NameScope
 from softipu.poptorch.ops.control_flow import cond, for_loop
 from softipu.poptorch.ops.cpu import CPU
 from softipu.poptorch.ops.ctc_beam_search import ctc_beam_search_decoder
@@ -38,21 +44,15 @@ from softipu.poptorch.ops.custom_op import custom_op
 from softipu.poptorch.ops.dynamic_slice import dynamic_slice, dynamic_update
 from softipu.poptorch.ops.farthest_points import fps
 from softipu.poptorch.ops.hints import nop, recomputationCheckpoint, set_available_memory
+from softipu.poptorch.ops.identity_loss import identity_loss
+from softipu.poptorch.ops.multi_conv import MultiConv
 from softipu.poptorch.ops.nearest import nearest
 from softipu.poptorch.ops.overlap import set_overlap_for_input, set_overlap_for_output
 from softipu.poptorch.ops.print_tensor import ipu_print_tensor
+from softipu.poptorch.ops.scopes import Attribute, NameScope
 from softipu.poptorch.ops.serialized_matmul import serializedMatMul
 from softipu.poptorch.options import ConfigFileError, Options, TensorLocationSettings
 from softipu.poptorch.plumbing import importPoptorchMetadataFromFile, poptorchAtExit, registerGeometricCustomArgParsers
-from softipu.poptorch.saved_models import load
-from softipu.poptorch.strategies import (
-    ParallelPhasedExecution,
-    Phase,
-    PipelinedExecution,
-    SerialPhasedExecution,
-    ShardedExecution,
-    Stage,
-)
 from softipu.poptorch.version import VERSION
 
 __version__ = VERSION

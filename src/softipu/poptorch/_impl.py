@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from softipu.errors import Error
-from softipu.poptorch import wrapped_weights
 from softipu.poptorch.device import isRunningOnIpu
 from softipu.poptorch.ops.cast import cast
+from softipu.poptorch.weights import wrapped_weights
 
 __all__ = ["cast", "createPoptorchError", "isRunningOnIpu", "rewrapModelIfNecessary", "unwrapModelIfNecessary"]
 

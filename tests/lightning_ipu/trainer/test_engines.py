@@ -8,7 +8,7 @@ import pytest
 import lightning_ipu
 from lightning_ipu import backend
 from lightning_ipu.work_to_come import calls_to_come
-from softipu.poptorch import engine_choice
+from softipu.poptorch.executor import engine_choice
 from tests.lightning_ipu.trainer.oracle import TOGETHER, Net, Side, assert_same, data, pl, weights
 
 

@@ -12,7 +12,7 @@ import softipu.report
 from softipu import poptorch
 from softipu.hardware import find_system
 from softipu.planner import Space, Subject, report_plan, search_plan
-from softipu.poptorch.layout import capture_layout
+from softipu.poptorch.executor.layout import capture_layout
 from softipu.report.plan_file import read_plan, write_plan
 
 FOLDER = Path(softipu.report.__file__).parent

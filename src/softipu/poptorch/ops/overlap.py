@@ -5,8 +5,8 @@ from typing import Any
 from softipu.capture._torch_private import FakeTensor
 from softipu.errors import Error
 from softipu.poptorch.enums import OverlapMode
-from softipu.poptorch.overlap_rules import current_marks
-from softipu.poptorch.structure import ConstantSpec, Spec, flatten, unflatten
+from softipu.poptorch.inputs.structure import ConstantSpec, Spec, flatten, unflatten
+from softipu.poptorch.ops.overlap_rules import current_marks
 
 
 def set_overlap_for_input(input_tensors: Any, mode: OverlapMode) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, List, Tuple
 
 import torch
 
-from softipu.poptorch import strategies
+from softipu.poptorch.blocks import strategies
 from softipu.poptorch.options.option_set import OptionSet
 from softipu.poptorch.options.popart import _PopartOptions
 from softipu.poptorch.options.setter import GROUPS, find_enum, find_setter

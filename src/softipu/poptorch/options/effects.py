@@ -5,9 +5,9 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Dict, FrozenSet, Iterator, Tuple
 
+from softipu.poptorch.blocks.strategies import PipelinedExecution
 from softipu.poptorch.log import logger
 from softipu.poptorch.options import session_options
-from softipu.poptorch.strategies import PipelinedExecution
 
 if TYPE_CHECKING:
     from softipu.poptorch.options.model_options import Options

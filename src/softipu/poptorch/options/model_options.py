@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
+from softipu.poptorch.blocks.strategies import ExecutionStrategy, PipelinedExecution
 from softipu.poptorch.enums import CommGroupType, ConnectionType, OutputMode, SyncPattern
 from softipu.poptorch.log import logger
 from softipu.poptorch.options import config_file, effects, json_form
@@ -16,7 +17,6 @@ from softipu.poptorch.options.popart import _PopartOptions
 from softipu.poptorch.options.precision import _PrecisionOptions
 from softipu.poptorch.options.tensor_locations import _TensorLocationOptions
 from softipu.poptorch.options.training import _TrainingOptions
-from softipu.poptorch.strategies import ExecutionStrategy, PipelinedExecution
 
 IPU_VERSIONS = (1, 2, 21)
 

@@ -4,7 +4,7 @@ from typing import Any, Dict, List, Tuple
 
 import torch
 
-from softipu.poptorch.input_mismatch import FlatCall, unflatten_call
+from softipu.poptorch.inputs.input_mismatch import FlatCall, unflatten_call
 from softipu.poptorch.saved.values import ValueReader, ValueWriter
 
 

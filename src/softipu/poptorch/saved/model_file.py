@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 from torch import nn
 
-from softipu.poptorch.input_mismatch import FlatCall
+from softipu.poptorch.inputs.input_mismatch import FlatCall
 from softipu.poptorch.log import logger
 from softipu.poptorch.options import Options
 from softipu.poptorch.saved.archive import InvalidArchive, read_archive, write_archive

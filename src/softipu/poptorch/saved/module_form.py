@@ -9,10 +9,10 @@ from typing import Any, Dict, List, Sequence
 import torch
 from torch import nn
 
-from softipu.poptorch import module_destroy, wrapped_weights
-from softipu.poptorch.blocks import BeginBlock, block_of
+from softipu.poptorch.blocks.marking import BeginBlock, block_of
 from softipu.poptorch.saved.known_classes import UnknownClass, class_name, find_class
 from softipu.poptorch.saved.values import CannotSave, ValueReader, ValueWriter
+from softipu.poptorch.weights import module_destroy, wrapped_weights
 
 # What nn.Module itself keeps, or what is made anew.
 _OWN = frozenset(vars(nn.Module())) | {"_flat_weights", "_flat_weight_refs", "_is_hf_initialized"}

@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, Tuple
 
-from softipu.poptorch import strategies
+from softipu.poptorch.blocks import strategies
 from softipu.poptorch.enums import AutoStage, ConnectionType, Liveness
 from softipu.poptorch.options import Options
 from softipu.poptorch.saved.values import ValueReader, ValueWriter

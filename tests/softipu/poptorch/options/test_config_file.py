@@ -2,7 +2,8 @@
 
 import pytest
 
-from softipu.poptorch import enums, strategies
+from softipu.poptorch import enums
+from softipu.poptorch.blocks import strategies
 from softipu.poptorch.options import ConfigFileError, Options
 
 

@@ -7,7 +7,8 @@ import logging
 import pytest
 import torch
 
-from softipu.poptorch import enums, strategies
+from softipu.poptorch import enums
+from softipu.poptorch.blocks import strategies
 from softipu.poptorch.options import OptionEffect, Options, TensorLocationSettings, effects, log_ignored, log_settings
 from softipu.poptorch.options.session_options import NAMES
 

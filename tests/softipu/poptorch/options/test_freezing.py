@@ -6,7 +6,8 @@ import pickle
 import pytest
 import torch
 
-from softipu.poptorch import enums, strategies
+from softipu.poptorch import enums
+from softipu.poptorch.blocks import strategies
 from softipu.poptorch.options import Options, TensorLocationSettings
 
 CHANGES = {

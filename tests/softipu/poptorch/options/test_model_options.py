@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from softipu.poptorch import enums, strategies
+from softipu.poptorch import enums
+from softipu.poptorch.blocks import strategies
 from softipu.poptorch.options import Options, TensorLocationSettings, _DistributedOptions
 
 

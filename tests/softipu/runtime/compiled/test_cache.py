@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from softipu import poptorch
-from softipu.poptorch import engine_choice
+from softipu.poptorch.executor import engine_choice
 from softipu.runtime.compiled import cache as cache_module
 from softipu.runtime.compiled import engine as compiled_engine
 from softipu.runtime.compiled.cache import ProgramCache

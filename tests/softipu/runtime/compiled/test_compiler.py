@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from softipu import poptorch
-from softipu.poptorch import engine_choice
+from softipu.poptorch.executor import engine_choice
 from softipu.runtime import CannotCompile
 from softipu.runtime.compiled.compiler import find_compiler
 

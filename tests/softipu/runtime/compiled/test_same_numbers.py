@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from softipu import poptorch
-from softipu.poptorch import engine_choice
+from softipu.poptorch.executor import engine_choice
 from softipu.runtime import CannotCompile
 from softipu.runtime.compiled.compiler import find_compiler
 from tests.softipu.poptorch.test_training_matches_torch import MICRO_BATCH, on_ipu, relative_error

@@ -1,0 +1,1 @@
+"""Blocks of a model, execution strategies, and where they put it: stages and IPUs."""

@@ -1,0 +1,1 @@
+"""Host batches for the device: the DataLoader and what loads beside it."""

@@ -1,0 +1,1 @@
+"""Looking inside a compiled model: names of its tensors, anchors, time stamps, logged numbers."""

@@ -1,0 +1,1 @@
+"""trainingModel, inferenceModel and the executor that they return: compilation and calls."""

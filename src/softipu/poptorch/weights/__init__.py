@@ -1,0 +1,1 @@
+"""Parameters and their values: on the host, on the device, per group of replicas."""

@@ -33,8 +33,9 @@ from softipu.poptorch.enums import (
     VariableRetrievalMode,
 )
 from softipu.poptorch.executor.compile_hooks import registerPostCompileHook, registerPreCompileHook
-from softipu.poptorch.executor.executor import PoplarExecutor, inferenceModel, trainingModel
+from softipu.poptorch.executor.executor import PoplarExecutor
 from softipu.poptorch.executor.loading import load
+from softipu.poptorch.executor.making import inferenceModel, trainingModel
 from softipu.poptorch.inputs.custom_parser import ICustomArgParser, registerCustomArgParser
 from softipu.poptorch.log import logger, setLogLevel
 from softipu.poptorch.ops.control_flow import cond, for_loop

@@ -1,10 +1,10 @@
-"""trainingModel, inferenceModel and the executor that they return."""
+"""PoplarExecutor: a module on an IPU, what trainingModel and inferenceModel return."""
 
 import datetime
 import functools
 import time
 import weakref
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
@@ -14,22 +14,18 @@ from softipu.graph import Role, Step
 from softipu.poptorch.blocks.marking import module_repr
 from softipu.poptorch.blocks.placement import Placement
 from softipu.poptorch.blocks.strategies import PipelinedExecution
-from softipu.poptorch.debugging.anchoring import Anchored, read_anchors
+from softipu.poptorch.debugging.anchoring import Anchored
 from softipu.poptorch.debugging.latency import CallTimes
-from softipu.poptorch.debugging.tensor_names import TensorNames, names_of_update
+from softipu.poptorch.debugging.tensor_names import TensorNames
 from softipu.poptorch.enums import CommGroupType, ConnectionType, OutputMode, VariableRetrievalMode
 from softipu.poptorch.executor import compile_hooks, engine_choice
 from softipu.poptorch.executor.backward_error import refuse_backward
-from softipu.poptorch.executor.cache_folder import cache_folder
+from softipu.poptorch.executor.building import Source, build, update_program
 from softipu.poptorch.executor.compilation import (
     Outputs,
     batch_shape,
     check_named_buffers,
-    compile_with_options,
-    n_buffer_copies,
     output_rule,
-    place,
-    stochastic_rounding,
 )
 from softipu.poptorch.executor.device_optimizer import DeviceOptimizer
 from softipu.poptorch.inputs import host_inputs
@@ -43,11 +39,10 @@ from softipu.poptorch.saved.archive import InvalidArchive
 from softipu.poptorch.saved.values import CannotSave
 from softipu.poptorch.version import VERSION
 from softipu.poptorch.weights import module_destroy, wrapped_weights
+from softipu.poptorch.weights.host_weights import check_same_weights, host_weights, read_weights, write_weights
 from softipu.poptorch.weights.loss_scaling import FINAL_SCALE
-from softipu.poptorch.weights.replica_grouping import groupable, one_group, read_groups, to_groups
-from softipu.poptorch.weights.rounded_updates import rounding_stochastically
-from softipu.runtime import DeviceMemory, Engine, EngineSettings, Program, UpdateProgram, batched
-from softipu.runtime.anchors import UpdateValue
+from softipu.poptorch.weights.replica_grouping import groupable, read_groups
+from softipu.runtime import Program
 from softipu.runtime.replica_groups import ReplicaGroups
 
 _NOT_COMPILED = "Model has not been compiled or has been destroyed. Call it once, or compile(*inputs), first."
@@ -294,7 +289,6 @@ class PoplarExecutor:
         names = tensor_names(call)
         used = [host_inputs.on_device(t) for t in given]
         micro = host_inputs.micro_batch(used, names, self._shape)
-        rule = output_rule(self._options, self._shape)
         host_inputs.warn_about(names, given)
         check_target(self._options)
         check_named_buffers(module, self._options)
@@ -304,64 +298,28 @@ class PoplarExecutor:
         compile_hooks.run_before()
         start = time.perf_counter()
         self._bring_host_up_to_date(module)
-        anchors = read_anchors(self._options)
-        with one_group(module, self._groups):
-            compiled = compile_with_options(module, call, micro, self._options, anchors, training=self._training)
-        step, outputs = compiled.step, compiled.outputs
-        self._placement = place(step, self._options, self._shape, training=self._training)
-        n_copies = n_buffer_copies(module, step, self._options)
-        parameters, buffers = _plain(module.named_parameters()), _plain(module.named_buffers())
-        memory = DeviceMemory.upload(parameters, buffers, n_copies, self._seed())
-        memory.groups = dict(self._groups)
-        optimizer = self._optimizer
-        gradients = [v for v in step.outputs if v.role is Role.GRADIENT]
-        accumulation = None
-        if optimizer is not None:
-            accumulation = optimizer.accumulation(self._shape, [v.dtype for v in gradients], is_grouped=bool(self._groups))
-        is_observed = bool(anchors) or (optimizer is not None and optimizer.automatic is not None)
-        at_once = None if is_observed or accumulation is not None or self._groups else batched(step, self._shape)
-
-        def make(engine: Engine) -> Program:
-            update = None
-            if optimizer is not None:
-                optimizer.build({n: memory.parameters[n] for n in step.named_outputs(Role.GRADIENT)}, engine.update_form)
-                memory.optimizer_state = optimizer.first_state(memory.parameters, self._saved_optimizer_state)
-                update = self._update_program(memory)
-            return Program(step, update, self._shape, rule, memory, engine, at_once, accumulation)
-
-        program = engine_choice.build(self._engine_choice, step, self._shape, self._engine_settings(), make)
-        states = list(memory.optimizer_state)
-        of_update = names_of_update([v.name for v in gradients], states) if optimizer is not None else {}
-        if optimizer is not None and optimizer.automatic is not None:
-            of_update[FINAL_SCALE] = UpdateValue("number", FINAL_SCALE)
-        self._names = TensorNames({**compiled.names, **of_update}, optimizer.number_names() if optimizer is not None else ())
-        self._anchored = Anchored(anchors, self._names, self._shape, [v.name for v in gradients])
-        if anchors:
-            program.observers.append(self._anchored.recorder)
-        if optimizer is not None and optimizer.automatic is not None:
-            program.observers.append(optimizer.automatic)
+        built = build(
+            Source(module, call, micro, self._options, self._shape, self._groups, self._seed()),
+            self._optimizer,
+            self._saved_optimizer_state,
+            self._engine_choice,
+        )
+        self._program, self._outputs, self._names, self._anchored = built.program, built.outputs, built.names, built.anchored
+        self._placement = built.placement
         self._synthetic = SyntheticData(self._seed()) if self._options._Popart.options.get("syntheticDataMode") else None
-        self._program = program
         self._attached = self._options.connection_type != ConnectionType.Never
-        if self._optimizer is not None and self._attached:
-            self._optimizer.use(memory)
         if self._optimizer is not None:
+            if self._attached:
+                self._optimizer.use(built.program.memory)
             self._optimizer.log_numbers()
-        self._call, self._outputs = call, outputs
+        step = built.program.step
+        self._call = call
         self._output_dtypes = [v.dtype for v in step.outputs if v.role is Role.OUTPUT]
         self._changed_inputs = [i for i in range(len(given)) if step.mutates(Role.INPUT, str(i))]
         self._compilation_time = datetime.timedelta(seconds=time.perf_counter() - start)
         self._host_is_stale = False
         self._note_generations(module)
         compile_hooks.run_after()
-
-    def _update_program(self, memory: DeviceMemory) -> UpdateProgram:
-        assert self._optimizer is not None
-        update = self._optimizer.program()
-        return rounding_stochastically(update, memory.stream) if stochastic_rounding(self._options) else update
-
-    def _engine_settings(self) -> EngineSettings:
-        return EngineSettings(cache_folder(self._options), bool(self._options._show_compilation_progress_bar))
 
     def getTensorNames(self) -> List[str]:
         """Names of all tensors of the compiled model, as Options.anchorTensor takes them. AssertionError: not compiled."""
@@ -401,13 +359,10 @@ class PoplarExecutor:
         """Device to host: every parameter and buffer. Error: not compiled."""
         logger.debug("copyWeightsToHost()")
         memory = self._running().memory
-        parameters, buffers = self._host_tensors()
+        module = self._user_module()
+        check_same_weights(module, memory)
         self._host_is_stale = False
-        for name, groups in memory.groups.items():
-            if groups.reads_all and parameters[name].shape[0] != groups.n_replicas:
-                shape = (groups.n_replicas, *parameters[name].shape[1:])
-                parameters[name] = wrapped_weights.resize(dict(self._user_module().named_parameters())[name], shape)
-        memory.read(parameters, buffers)
+        read_weights(module, memory)
 
     def copyWeightsToHostIfNeeded(self) -> bool:
         """Copies only if the device has newer weights; returns whether it did."""
@@ -420,11 +375,11 @@ class PoplarExecutor:
         """Host to device: every parameter and buffer, as the host has them now. Error: not compiled."""
         logger.debug("copyWeightsToDevice()")
         memory = self._running().memory
-        parameters, buffers = self._host_tensors()
+        module = self._user_module()
+        check_same_weights(module, memory)
         self._host_is_stale = False
         self._generation += 1
-        of_groups = {name: to_groups(groups, parameters[name]) for name, groups in memory.groups.items()}
-        memory.write({**parameters, **of_groups}, buffers)
+        write_weights(module, memory)
 
     def copyNamedBuffersToDevice(self) -> None:
         """Uploads the buffers named by Options.updatableNamedBuffers only. Error: not compiled, or none were named."""
@@ -432,7 +387,7 @@ class PoplarExecutor:
         wanted = self._options._Popart.options.get("updatableNamedBuffers") or []
         if not wanted:
             raise Error("copyNamedBuffersToDevice needs Options.updatableNamedBuffers([...]) to say which buffers.")
-        buffers = _plain(self._user_module().named_buffers())
+        buffers = host_weights(self._user_module()).buffers
         memory.write({}, {name: buffers[name] for name in wanted})
 
     def load_state_dict(self, state_dict: Dict[str, Any], strict: bool = True) -> Any:
@@ -441,30 +396,6 @@ class PoplarExecutor:
         if self._attached:
             self.copyWeightsToDevice()
         return report
-
-    def _host_tensors(self) -> Tuple[Dict[str, torch.Tensor], Dict[str, torch.Tensor]]:
-        """The module's parameters and buffers, which must be those that the program was compiled for."""
-        memory = self._running().memory
-        module = self._user_module()
-        parameters, buffers = _plain(module.named_parameters()), _plain(module.named_buffers())
-        now = {**parameters, **buffers}
-        then = {*memory.parameters, *memory.buffers[0]}
-        if then != set(now):
-            raise Error(
-                f"The module has other parameters and buffers than when it was compiled: new {sorted(set(now) - then)}, "
-                f"gone {sorted(then - set(now))}. Call destroy() and wrap it again."
-            )
-        for name, tensor in now.items():
-            on_device = memory.parameters[name] if name in memory.parameters else memory.buffers[0][name]
-            groups = memory.groups.get(name)
-            if groups is not None and groups.reads_all and tensor.shape[0] == groups.n_replicas:
-                tensor = to_groups(groups, tensor)
-            if on_device.shape != tensor.shape:
-                raise Error(
-                    f"'{name}' has shape {list(tensor.shape)}, but the model was compiled with {list(on_device.shape)}. "
-                    "Call destroy() and wrap it again."
-                )
-        return parameters, buffers
 
     def _take_newer_weights(self) -> None:
         module = self._user_module()
@@ -500,7 +431,7 @@ class PoplarExecutor:
             used = {n: program.memory.parameters[n] for n in program.step.named_outputs(Role.GRADIENT)}
             self._optimizer.build(used, program.engine.update_form)
             program.memory.optimizer_state = self._optimizer.first_state(program.memory.parameters, old)
-            program.set_update(self._update_program(program.memory))
+            program.set_update(update_program(self._optimizer, self._options, program.memory))
         if self._program is not None:
             if self._attached:
                 self._optimizer.use(self._program.memory)
@@ -636,45 +567,10 @@ class PoplarExecutor:
     _anchored: Anchored
 
 
-def trainingModel(
-    model: Union[nn.Module, PoplarExecutor], options: Optional[Options] = None, optimizer: Optional[torch.optim.Optimizer] = None
-) -> PoplarExecutor:
-    """A module whose calls do forward, backward and update for a whole host batch.
-
-    Args:
-        model: computes its own loss inside forward.
-        options: frozen by this; default Options().
-        optimizer: default SGD with a learning rate of 0.01.
-
-    Raises:
-        RuntimeError: the module is wrapped by another trainingModel.
-        Error: options of a wrong type.
-        AssertionError, ValueError: an optimizer that the device has no rule for.
-    """
-    module = unwrapped(model)
-    other = _in_training.get(module)
-    if other is not None and other() is not None:
-        raise RuntimeError(
-            "Model has already been wrapped in 'poptorch.trainingModel'. Call model.destroy() on the model to unwrap before wrapping "
-            f"again. The model is a {type(module).__name__}; destroy() on the executor does the same."
-        )
-    return PoplarExecutor(module, options, training=True, optimizer=optimizer)
-
-
-def inferenceModel(model: Union[nn.Module, PoplarExecutor], options: Optional[Options] = None) -> PoplarExecutor:
-    """A module whose calls run forward for a whole host batch, in the module's own train or eval mode.
-
-    If its parameters are in training too, newer weights are taken over before each run.
-
-    Raises:
-        Error: options of a wrong type, or with gradient accumulation.
-    """
-    return PoplarExecutor(unwrapped(model), options, training=False)
-
-
-def unwrapped(model: Union[nn.Module, PoplarExecutor]) -> nn.Module:
-    """The module behind an executor, or the module itself."""
-    return model.model if isinstance(model, PoplarExecutor) else model
+def in_training(module: nn.Module) -> Optional[PoplarExecutor]:
+    """The training executor that holds the module, if there is one."""
+    holder = _in_training.get(module)
+    return holder() if holder is not None else None
 
 
 def _default_optimizer(module: nn.Module) -> torch.optim.Optimizer:
@@ -686,7 +582,3 @@ def _owners(module: nn.Module) -> List[PoplarExecutor]:
     for tensor in [*module.parameters(), *module.buffers()]:
         found.extend(o for o in wrapped_weights.owners_of(tensor) if isinstance(o, PoplarExecutor) and o not in found)
     return found
-
-
-def _plain(named: Any) -> Dict[str, torch.Tensor]:
-    return {name: wrapped_weights.plain(tensor) for name, tensor in named}

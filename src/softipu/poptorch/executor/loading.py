@@ -2,7 +2,8 @@
 
 from typing import Callable, Optional
 
-from softipu.poptorch.executor.executor import PoplarExecutor, inferenceModel, trainingModel
+from softipu.poptorch.executor.executor import PoplarExecutor
+from softipu.poptorch.executor.making import inferenceModel, trainingModel
 from softipu.poptorch.options import Options
 from softipu.poptorch.saved import model_file
 from softipu.poptorch.saved.archive import InvalidArchive

@@ -38,6 +38,7 @@ class DeviceOptimizer:
         self._options = options
         self.automatic: Optional[AutomaticLossScaling] = None
         self._memory: Optional[DeviceMemory] = None
+        self._rebuild: Optional[Callable[[], None]] = None
         self._is_pulled = False
         self.update: Optional[Update] = None
         self._spec_before: Optional[OptimizerSpec] = None
@@ -54,6 +55,8 @@ class DeviceOptimizer:
 
     def take(self, optimizer: torch.optim.Optimizer) -> bool:
         """Reads the optimizer's numbers anew; returns whether the update graph has to be built again."""
+        if optimizer is self.optimizer:
+            self.upload()  # before its numbers, which are newer, are read
         self._tracker.check(optimizer)
         spec = read_optimizer(optimizer, self._all_parameters)
         hyper = hyper_values(optimizer, spec)
@@ -156,12 +159,26 @@ class DeviceOptimizer:
         if logger.isEnabledFor(logging.DEBUG):
             self._log.update(self.optimizer, self.spec.rule, self.loss_scale)
 
-    def use(self, memory: DeviceMemory) -> None:
-        """Lets a PopTorch optimizer read and write the state in ``memory``; a state that it has loaded is uploaded."""
-        self._memory = memory
+    def use(self, memory: DeviceMemory, rebuild: Callable[[], None]) -> None:
+        """Lets a PopTorch optimizer read the state in ``memory``, and write it by ``upload``.
+
+        Args:
+            memory: the device's.
+            rebuild: called when ``self.spec`` has changed: builds the update again, and gives it to the program.
+        """
+        self._memory, self._rebuild = memory, rebuild
         self._is_pulled = False
         if isinstance(self.optimizer, Optimizer):
             self.optimizer._attach_device(self._pull, self._push)
+
+    def is_waiting(self) -> bool:
+        """Whether a PopTorch optimizer has loaded a state that is not on the device yet."""
+        return isinstance(self.optimizer, Optimizer) and self.optimizer.ipu_state_is_dirty
+
+    def upload(self) -> None:
+        """Writes a state that waits to the device."""
+        if isinstance(self.optimizer, Optimizer):
+            self.optimizer._push_if_waiting()
 
     def bring_host_up_to_date(self) -> None:
         """Lets a PopTorch optimizer take what the device has now."""
@@ -196,7 +213,11 @@ class DeviceOptimizer:
             for name, tensor in values["ipu_state"].items():
                 if name in self._memory.optimizer_state:
                     self._memory.optimizer_state[name].copy_(tensor)
-        numbers, self.loss_scale = param_to_numbers(self.update.spec, values["ipu_param"], self._numbers(), self.loss_scale)
+        spec, numbers, self.loss_scale = param_to_numbers(self.update.spec, values["ipu_param"], self._numbers(), self.loss_scale)
+        self.spec = spec
+        if not self._still_fits(self.update):
+            assert self._rebuild is not None
+            self._rebuild()
         self._hyper = tuple(numbers[name] for name in self.update.hyper)
         self._is_pulled = False
 

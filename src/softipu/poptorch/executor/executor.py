@@ -99,11 +99,12 @@ class PoplarExecutor:
             pipelined = isinstance(self._options._execution_strategy, PipelinedExecution)
             raise Error(
                 "You must set poptorch.Options().Training.gradientAccumulation to 1 or leave it as its default value (1) when running a "
-                f"poptorch.inferenceModel(); given {self._options.Training.gradient_accumulation}."
+                "poptorch.inferenceModel()."
                 + (
-                    " Use poptorch.Options().deviceIterations() to process a sufficient number of batches each run for pipelined "
+                    " Use poptorch.Options().deviceIterations to process a sufficient number of batches each run for pipelined "
                     "execution instead." * pipelined
                 )
+                + f" Given {self._options.Training.gradient_accumulation}."
             )
         self._optimizer: Optional[DeviceOptimizer] = None
         if training:
@@ -189,6 +190,8 @@ class PoplarExecutor:
         """
         memory = self._running().memory
         self.copyWeightsToHostIfNeeded()
+        if self._optimizer is not None:
+            self._optimizer.upload()
         model = None
         if export_model:
             optimizer = self._optimizer.optimizer if self._optimizer is not None else None
@@ -256,6 +259,9 @@ class PoplarExecutor:
             used = self._synthetic.instead_of(used)
         times.input_complete()
         if self._optimizer is not None:
+            if self._optimizer.is_waiting():
+                self.copyWeightsToHostIfNeeded()  # the weights that belong to the state that goes
+                self._optimizer.upload()
             self._anchored.recorder.numbers[FINAL_SCALE] = torch.tensor(self._optimizer.loss_scale)
             results = program.run(used, self._optimizer.hyper(), self._optimizer.loss_scale)
             self._optimizer.has_run()
@@ -310,7 +316,8 @@ class PoplarExecutor:
         self._attached = self._options.connection_type != ConnectionType.Never
         if self._optimizer is not None:
             if self._attached:
-                self._optimizer.use(built.program.memory)
+                self._optimizer.use(built.program.memory, self._rebuild_update)
+                self._optimizer.upload()
             self._optimizer.log_numbers()
         step = built.program.step
         self._call = call
@@ -426,16 +433,20 @@ class PoplarExecutor:
             raise Error("setOptimizer is for training models; this one was made by inferenceModel.")
         must_build = self._optimizer.take(optimizer)
         if must_build and self._program is not None:
-            program = self._program
-            old = program.memory.optimizer_state
-            used = {n: program.memory.parameters[n] for n in program.step.named_outputs(Role.GRADIENT)}
-            self._optimizer.build(used, program.engine.update_form)
-            program.memory.optimizer_state = self._optimizer.first_state(program.memory.parameters, old)
-            program.set_update(update_program(self._optimizer, self._options, program.memory))
+            self._rebuild_update()
         if self._program is not None:
             if self._attached:
-                self._optimizer.use(self._program.memory)
+                self._optimizer.use(self._program.memory, self._rebuild_update)
             self._optimizer.log_numbers()
+
+    def _rebuild_update(self) -> None:
+        program, optimizer = self._running(), self._optimizer
+        assert optimizer is not None
+        old = program.memory.optimizer_state
+        used = {n: program.memory.parameters[n] for n in program.step.named_outputs(Role.GRADIENT)}
+        optimizer.build(used, program.engine.update_form)
+        program.memory.optimizer_state = optimizer.first_state(program.memory.parameters, old)
+        program.set_update(update_program(optimizer, self._options, program.memory))
 
     # The device
 
@@ -462,6 +473,8 @@ class PoplarExecutor:
             self._bring_host_up_to_date(module)
         self.copyWeightsToDevice()
         self._note_generations(module)
+        if self._optimizer is not None:
+            self._optimizer.upload()
 
     def destroy(self) -> None:
         """Frees the program; a training executor first copies its weights to the host and unwraps the module."""

@@ -7,10 +7,13 @@ weightDecayScaleFactor0___specific___<p>  of SGD without momentum: 1 - lr * weig
 lossScaling_FLOAT                         of the whole optimizer
 """
 
+import sys
+from dataclasses import replace
 from typing import Dict, Iterator, List, Mapping, Tuple
 
 import torch
 
+from softipu.capture.update.rules import RULES
 from softipu.capture.update.spec import GroupSpec, OptimizerSpec
 
 _ADAM = {"lr": "learningRate", "weight_decay": "weightDecay", "beta1": "adamBeta1", "beta2": "adamBeta2", "eps": "adamEps"}
@@ -50,24 +53,45 @@ def numbers_to_param(spec: OptimizerSpec, hyper: Mapping[str, float], loss_scali
 
 def param_to_numbers(
     spec: OptimizerSpec, param: Mapping[str, torch.Tensor], hyper: Mapping[str, float], loss_scaling: float
-) -> Tuple[Dict[str, float], float]:
-    """The inverse: ``hyper`` and the loss scaling with those numbers replaced that ``param`` has.
+) -> Tuple[OptimizerSpec, Dict[str, float], float]:
+    """The inverse: ``spec``, ``hyper`` and the loss scaling with those numbers replaced that ``param`` has.
 
-    A number of a group is read from its first parameter that has one. Numbers that the update does not take (a weight decay
-    where there was none) are left out. One whose entry is what it would be anyway keeps all digits of its Python float.
+    A group whose parameters have got different numbers becomes several, next to each other, one for each choice of numbers.
+    A weight decay or a dampening that was zero is switched on where it has got a value; a momentum is not, as it needs a state.
+    A number whose entry is what it would be anyway keeps all digits of its Python float.
     """
     scaling = float(param[_LOSS_SCALING]) if _LOSS_SCALING in param else loss_scaling
-    result = dict(hyper)
+    groups: List[GroupSpec] = []
+    result: Dict[str, float] = {}
     for index, group in enumerate(spec.groups):
-        words = {key.split("___", 1)[0]: float(value) for name in reversed(group.parameters) for key, value in _of(param, name)}
         numbers = _read(hyper, index)
-        if numbers:
-            same = [word for word, value in _encoded(spec, group, numbers, scaling) if words.get(word) == float(torch.tensor(value))]
-            words = {word: value for word, value in words.items() if word not in same}
-        for name, value in _decoded(spec, group, words, numbers, scaling).items():
-            if f"{name}_{index}" in result:
-                result[f"{name}_{index}"] = value
-    return result, scaling
+        alike: Dict[Tuple[Tuple[str, float], ...], List[int]] = {}
+        for place, name in enumerate(group.parameters):
+            alike.setdefault(tuple(_numbers_of(spec, group, name, param, numbers, scaling).items()), []).append(place)
+        if not alike:
+            groups.append(group)
+        for found, places in alike.items():
+            own = dict(found)
+            part = replace(
+                group,
+                parameters=tuple(group.parameters[place] for place in places),
+                positions=tuple(group.positions[place] for place in places),
+                weight_decay=group.weight_decay or own.get("weight_decay", 0.0) != 0.0,
+                dampening=group.dampening or (group.momentum and own.get("dampening", 0.0) != 0.0),
+            )
+            wanted = RULES[spec.rule].hyper(spec, part)
+            result.update({f"{name}_{len(groups)}": own[name] for name in wanted})
+            groups.append(part)
+    return replace(spec, groups=tuple(groups)), result, scaling
+
+
+def _numbers_of(
+    spec: OptimizerSpec, group: GroupSpec, name: str, param: Mapping[str, torch.Tensor], old: Dict[str, float], scaling: float
+) -> Dict[str, float]:
+    """One parameter's numbers: those of ``param``, and ``old`` where it has none or says the same."""
+    words = {key.split("___", 1)[0]: float(value) for key, value in _of(param, name)}
+    same = [word for word, value in _encoded(spec, group, old, scaling) if words.get(word) == float(torch.tensor(value))]
+    return {**old, **_decoded(spec, group, {word: value for word, value in words.items() if word not in same}, old, scaling)}
 
 
 def _read(hyper: Mapping[str, float], index: int) -> Dict[str, float]:
@@ -109,7 +133,7 @@ def _decoded(spec: OptimizerSpec, group: GroupSpec, words: Dict[str, float], old
     if "scaledLearningRate2" in words:
         found["lr"] = words["scaledLearningRate2"] * scaling
     if "scaledMomentum2" in words:
-        found["momentum"] = words["scaledMomentum2"]
+        found["momentum"] = words["scaledMomentum2"] or sys.float_info.min  # the fused kernel takes no velocities with exactly zero
     if "dampeningScaleFactor2" in words:
         found["dampening"] = 1.0 - words["dampeningScaleFactor2"]
     if "weightDecay" in words:

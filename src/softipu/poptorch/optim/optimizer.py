@@ -14,8 +14,8 @@ class Optimizer:
     """State of an optimizer on a device, next to torch's own on the host.
 
     ``state_dict()`` is torch's with two more entries: ``ipu_state``, the tensors on the device, and ``ipu_param``, the numbers
-    it uses. Both are None before the first compilation. Reading pulls them from the device; loading pushes them, or keeps them
-    until there is a device to push them to.
+    it uses. Both are None before the first compilation. Reading pulls them from the device; what is loaded waits for the next
+    use of the device, and is what reading shows until then.
     """
 
     # How torch's __getstate__ leaves the rest of an optimizer behind, these would be lost by copy and pickle.
@@ -67,26 +67,25 @@ class Optimizer:
         _check(state)
         self._state_dict = {"ipu_state": _shallow(state["ipu_state"]), "ipu_param": _shallow(state["ipu_param"])}
         self.ipu_state_is_dirty = self.has_state()
-        self._push_if_waiting()
 
     def has_state(self) -> bool:
         """Whether there is a state from a device."""
         return self._state_dict["ipu_state"] is not None and self._state_dict["ipu_param"] is not None
 
     def _attach_device(self, pull: Callable[[], Optional[IpuState]], push: Callable[[IpuState], None]) -> None:
-        """Called by an executor that has a compiled program with this optimizer; pushes a state that waits.
+        """Called by an executor that has a compiled program with this optimizer.
 
         Args:
             pull: both dictionaries with copies of what the device has, or None when nothing changed since the last pull.
             push: takes both dictionaries. Names that are missing keep what the device has, unknown ones are ignored.
         """
         self._pull, self._push = pull, push
-        self._push_if_waiting()
 
     def _detach_device(self) -> None:
         """Called before the device goes: its state is kept here, and waits for the next device."""
         if self._pull is None:
             return
+        self._push_if_waiting()
         self._bring_up_to_date()
         self._pull = self._push = None
         self.ipu_state_is_dirty = self.has_state()
@@ -94,13 +93,14 @@ class Optimizer:
     def _bring_up_to_date(self) -> None:
         if self._pull is None:
             return
-        found = self._pull()
+        found = None if self.ipu_state_is_dirty else self._pull()
         if found is None:
             logger.debug("Using cached optimiser state dict")
         else:
             self._state_dict = found
 
     def _push_if_waiting(self) -> None:
+        """Called by the executor before it uses the state on the device."""
         if self.ipu_state_is_dirty and self._push is not None:
             self._push(self._state_dict)
             self.ipu_state_is_dirty = False

@@ -80,13 +80,16 @@ def test_what_was_read_does_not_change_with_the_device_or_by_editing_another_cop
 
 
 @each_class
-def test_loading_pushes_to_the_device(cls):
+def test_what_is_loaded_is_pushed_at_the_next_use_of_the_device(cls):
     optimizer, device = _optimizer(cls), Device()
     optimizer._attach_device(device.pull, device.push)
     saved = optimizer.state_dict()
     saved["ipu_state"]["Accl1___w"] = torch.tensor([5.0, 6.0])
     saved["param_groups"][0]["lr"] = 0.7
     optimizer.load_state_dict(saved)
+    assert device.n_pushes == 0
+    assert optimizer.ipu_state_is_dirty
+    optimizer._push_if_waiting()
     assert device.n_pushes == 1
     assert device.state["Accl1___w"].tolist() == [5.0, 6.0]
     assert optimizer.param_groups[0]["lr"] == 0.7
@@ -104,6 +107,7 @@ def test_a_state_loaded_before_compiling_waits_for_the_device():
     assert optimizer.state_dict()["ipu_state"]["Accl1___w"].tolist() == [3.0, 3.0]
     other = Device()
     optimizer._attach_device(other.pull, other.push)
+    optimizer._push_if_waiting()
     assert other.n_pushes == 1
     assert other.state["Accl1___w"].tolist() == [3.0, 3.0]
     assert not optimizer.ipu_state_is_dirty
@@ -116,6 +120,8 @@ def test_an_incomplete_state_is_reported_as_loaded_until_the_device_fills_it():
     saved = optimizer.state_dict()
     saved["ipu_state"] = {"Accl1___w": torch.zeros(2)}
     optimizer.load_state_dict(saved)
+    assert sorted(optimizer.state_dict()["ipu_state"]) == ["Accl1___w"]
+    optimizer._push_if_waiting()
     device.train()
     assert sorted(optimizer.state_dict()["ipu_state"]) == ["Accl1___w", "Accl2___w"]
 
@@ -152,6 +158,7 @@ def test_detaching_keeps_the_state_for_the_next_device():
     assert optimizer.state_dict()["ipu_state"]["Accl1___w"].tolist() == [1.0, 1.0]
     other = Device()
     optimizer._attach_device(other.pull, other.push)
+    optimizer._push_if_waiting()
     assert other.state["Accl1___w"].tolist() == [1.0, 1.0]
     optimizer._detach_device()
     optimizer._detach_device()
@@ -206,5 +213,6 @@ def test_a_velocity_from_elsewhere_is_damped_at_once():
     state = {"Accl1___w": torch.ones(2), "Accl1___fresh": torch.zeros(2), "Accl1___x": torch.ones(2), "Step___x": torch.tensor(7.0)}
     optimizer.set_state_dict({"ipu_state": state, "ipu_param": {}})
     optimizer._attach_device(lambda: None, lambda values: pushed.update(values["ipu_state"]))
+    optimizer._push_if_waiting()
     assert {name: float(t) for name, t in pushed.items() if name.startswith("Step")} == {"Step___w": 1.0, "Step___x": 7.0}
     assert "Step___w" not in state

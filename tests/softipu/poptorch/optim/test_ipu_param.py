@@ -61,7 +61,7 @@ def test_numbers_come_back_from_their_entries(make):
     named = _named()
     spec, hyper = _numbers(make(list(named.values())), named)
     param = numbers_to_param(spec, hyper, 4.0)
-    back, scaling = param_to_numbers(spec, param, dict.fromkeys(hyper, 0.123), 1.0)
+    _, back, scaling = param_to_numbers(spec, param, dict.fromkeys(hyper, 0.123), 1.0)
     assert scaling == 4.0
     # 1 - lr * decay has the digits of a float32 near 1, so the decay comes back with an error of up to 2^-24 / lr.
     decay = back.pop("weight_decay_0")
@@ -73,15 +73,31 @@ def test_numbers_come_back_from_their_entries(make):
 def test_entries_that_say_nothing_new_cost_no_digits(make):
     named = _named()
     spec, hyper = _numbers(make(list(named.values())), named)
-    assert param_to_numbers(spec, numbers_to_param(spec, hyper, 3.0), hyper, 3.0) == (hyper, 3.0)
+    assert param_to_numbers(spec, numbers_to_param(spec, hyper, 3.0), hyper, 3.0) == (spec, hyper, 3.0)
 
 
 def test_numbers_without_an_entry_stay():
     named = _named()
     spec, hyper = _numbers(optim.Adam(named.values(), lr=0.05), named)
-    back, scaling = param_to_numbers(spec, {"learningRate___specific___model.lin.bias": torch.tensor(0.5)}, hyper, 8.0)
+    same, back, scaling = param_to_numbers(spec, {f"learningRate___specific___{name}": torch.tensor(0.5) for name in named}, hyper, 8.0)
+    assert same == spec
     assert back == {**hyper, "lr_0": 0.5}
     assert scaling == 8.0
+
+
+def test_a_group_whose_parameters_got_different_numbers_becomes_several():
+    named = {name: torch.ones(1, requires_grad=True) for name in "abc"}
+    spec, hyper = _numbers(optim.Adam(named.values(), lr=0.05), named)
+    entries = {"learningRate___specific___b": torch.tensor(0.5), "weightDecay___specific___b": torch.tensor(0.25)}
+    split, back, _ = param_to_numbers(spec, entries, hyper, 1.0)
+    assert [(group.parameters, group.positions, group.weight_decay) for group in split.groups] == [
+        (("a", "c"), (0, 2), False),
+        (("b",), (1,), True),
+    ]
+    assert (back["lr_0"], back["lr_1"], back["weight_decay_1"]) == (0.05, 0.5, 0.25)
+    param = numbers_to_param(split, back, 1.0)
+    assert [float(param[f"learningRate___specific___{name}"]) for name in "abc"] == pytest.approx([0.05, 0.5, 0.05])
+    assert [float(param[f"weightDecay___specific___{name}"]) for name in "abc"] == [0.0, 0.25, 0.0]
 
 
 def test_groups_are_told_apart_by_their_parameters():
@@ -92,5 +108,5 @@ def test_groups_are_told_apart_by_their_parameters():
     assert float(param["learningRate___specific___model.lin.weight"]) == 0.5
     assert float(param["learningRate___specific___model.lin.bias"]) == 0.25
     param["learningRate___specific___model.lin.bias"] = torch.tensor(0.125)
-    back, _ = param_to_numbers(spec, param, hyper, 1.0)
+    _, back, _ = param_to_numbers(spec, param, hyper, 1.0)
     assert (back["lr_0"], back["lr_1"]) == (0.5, 0.125)

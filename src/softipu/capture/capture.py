@@ -1,6 +1,7 @@
 """Runs a module's forward (and backward) once on fake tensors and keeps the ATen graph."""
 
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+import logging
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
 from torch import nn
@@ -25,6 +26,7 @@ from softipu.graph.aliases import node_storage
 from softipu.graph.effects import written_arguments
 
 aten = torch.ops.aten
+_log = logging.getLogger("softipu")
 
 
 def capture(
@@ -118,11 +120,16 @@ class _Recorder:
 
     def _gradients(self, loss: torch.Tensor, parameters: List[torch.Tensor], scale: torch.Tensor) -> List[torch.Tensor]:
         trainable = [(name, p) for name, p in zip(self.parameters, parameters) if p.requires_grad]
-        if not trainable or not loss.requires_grad:
+        if not trainable:
             raise CaptureError(
-                "The loss does not depend on any trainable parameter, so there is nothing to train. "
-                "Check for .detach(), torch.no_grad() and requires_grad=False, or use poptorch.inferenceModel."
+                "No parameter is trainable, so there is nothing to train. Check requires_grad, or use poptorch.inferenceModel."
             )
+        if not loss.requires_grad:
+            _log.warning(
+                "softipu: the loss does not depend on any trainable parameter, so no weight will change. "
+                "Check for .detach() and torch.no_grad(), or use poptorch.inferenceModel."
+            )
+            return []
         seed = scale.to(loss.dtype).expand(loss.shape)
         found = torch.autograd.grad([loss], [p for _, p in trainable], [seed], allow_unused=True)
         kept = []
@@ -161,18 +168,17 @@ class _Recorder:
         returned = list(output.args[0])
         inputs = {node_storage(node): value for node, value in zip(placeholders, values)}
         constants = {node_storage(n) for n in graph_module.graph.nodes if n.op == "get_attr"}
-        mutated = set()
+        mutated: Set[str] = set()
+        written: Set[Optional[int]] = set()
         for node in graph_module.graph.nodes:
             for target in written_arguments(node):
                 storage = node_storage(target)
                 if storage in inputs:
                     mutated.add(f"{inputs[storage].role.value}.{inputs[storage].name}")
                 elif storage in constants:
-                    raise CaptureError(
-                        "The step changes in place a tensor that is neither a buffer nor an input; on an IPU it is a constant of the "
-                        "program. "
-                        "Register it: self.register_buffer(name, tensor)."
-                    )
+                    written.add(storage)
+        for storage in written:
+            _drop_unread_constant(graph_module.graph, storage)
         _separate_gradients(graph_module, output, self.n_outputs)
         names = [str(i) for i in range(self.n_outputs)] + self.gradient_names
         outputs = []
@@ -205,6 +211,22 @@ def _in_layout_of(gradient: torch.Tensor, parameter: torch.Tensor) -> torch.Tens
     if gradient.stride() != parameter.stride():
         return torch.empty_like(parameter).copy_(gradient)
     return gradient
+
+
+def _drop_unread_constant(graph: torch.fx.Graph, storage: Optional[int]) -> None:
+    """Takes out a constant that is only written to. CaptureError: something reads what was written."""
+    own = [node for node in graph.nodes if node_storage(node) == storage]
+    if any(user not in own for node in own for user in node.users):
+        raise CaptureError(
+            "The step changes in place a tensor that is neither a buffer nor an input; on an IPU it is a constant of the program. "
+            "Register it: self.register_buffer(name, tensor)."
+        )
+    for node in reversed(own):
+        graph.erase_node(node)
+    _log.warning(
+        "softipu: the step changes in place a tensor that is neither a buffer nor an input, and that nothing reads: on an IPU the change "
+        "is lost. To keep it: self.register_buffer(name, tensor)."
+    )
 
 
 def _refuse_other_backwards(parameters: List[Tuple[str, torch.Tensor]]) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 import torch
 from torch.fx import GraphModule, Node
@@ -167,9 +167,9 @@ def _define(op: Any) -> Any:
             values[0] = torch.empty_like(values[0])
         seed = mix(int(args[star]), args[star + 1])
         if has_generator:
-            return op(*values, generator=generator.manual_seed(seed), **kwargs)
+            return _also_in_half(op, values, {"generator": generator.manual_seed(seed), **kwargs})
         with drawn_from(seed):
-            return op(*values, **kwargs)
+            return _also_in_half(op, values, kwargs)
 
     def shape(*args: Any, **kwargs: Any) -> Any:
         return torch.empty_like(args[0]) if in_place else op(*args[:star], **kwargs)
@@ -177,6 +177,17 @@ def _define(op: Any) -> Any:
     _LIBRARY.impl(ours, draw, "CPU")
     _LIBRARY.impl(ours, shape, "Meta")
     return getattr(torch.ops.softipu, ours).default
+
+
+def _also_in_half(op: Any, values: List[Any], kwargs: Dict[str, Any]) -> Any:
+    """What ``op`` draws; in float32 and rounded where PyTorch has no kernel for half on the CPU (bernoulli in 2.0.1)."""
+    try:
+        return op(*values, **kwargs)
+    except RuntimeError as error:
+        if "not implemented for 'Half'" not in str(error):
+            raise
+    wide = [v.float() if isinstance(v, torch.Tensor) and v.dtype == torch.float16 else v for v in values]
+    return op(*wide, **kwargs).half()
 
 
 def _without_aliases(text: str) -> str:

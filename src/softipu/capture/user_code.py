@@ -16,6 +16,8 @@ _PLUGIN = os.path.join(os.path.dirname(_OURS), "lightning_ipu")
 _LIBRARIES = tuple({sysconfig.get_paths()[key] for key in ("purelib", "platlib", "stdlib")})
 # PopTorch's words, which programs look for.
 _MASK = (
+    "Operations using aten::nonzero are unsupported because the output shape is determined by the tensor values. The IPU cannot support "
+    "dynamic output shapes. "
     "Indexing using boolean or byte tensor masks is unsupported because it would produce dynamic output shapes based on the mask "
     "values. The IPU cannot support dynamic output shapes. "
 )

@@ -1,7 +1,7 @@
 """PopTorch 3.4's public API on the software IPU."""
 
 from softipu.errors import Error, RecoverableError, UnrecoverableError
-from softipu.poptorch import _impl, _poplar_executor, enums, optim, options, poptorch_core, profiling, testing
+from softipu.poptorch import _impl, _logging, _poplar_executor, _utils, enums, optim, options, poptorch_core, profiling, testing
 from softipu.poptorch._impl import createPoptorchError
 from softipu.poptorch.blocks.marking import BeginBlock, Block, BlockFunction, LegacyBeginBlockFn, module_repr, removeBlocks
 from softipu.poptorch.blocks.strategies import (

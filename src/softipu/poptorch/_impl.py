@@ -1,20 +1,57 @@
-"""What programs use of PopTorch's private module: a model around saving, errors, casts."""
+"""What programs use of PopTorch's private module: the executor's class, a model around saving, errors, casts."""
 
 import weakref
-from typing import List, Tuple
+from typing import Any, List, Tuple
 
 import torch
 from torch import nn
 
 from softipu.errors import Error
 from softipu.poptorch.device import isRunningOnIpu
+from softipu.poptorch.executor.executor import PoplarExecutor
+from softipu.poptorch.executor.making import unwrapped as unwrapIfWrapped
+from softipu.poptorch.not_here import refusing
 from softipu.poptorch.ops.cast import cast
 from softipu.poptorch.weights import wrapped_weights
 
-__all__ = ["cast", "createPoptorchError", "isRunningOnIpu", "rewrapModelIfNecessary", "unwrapModelIfNecessary"]
+__all__ = [
+    "OptimizerWrapper",
+    "PoplarExecutor",
+    "cast",
+    "createPoptorchError",
+    "isDispatchTracing",
+    "isRunningOnIpu",
+    "rewrapModelIfNecessary",
+    "unwrapIfWrapped",
+    "unwrapModelIfNecessary",
+]
+
+__getattr__ = refusing("_impl")
 
 _Owned = Tuple[torch.Tensor, Tuple[wrapped_weights.Owner, ...]]
 _unwrapped: "weakref.WeakKeyDictionary[nn.Module, List[_Owned]]" = weakref.WeakKeyDictionary()
+
+
+def isDispatchTracing() -> bool:
+    """Whether a module's forward is being captured."""
+    return isRunningOnIpu()
+
+
+class OptimizerWrapper(nn.Module):
+    """A module with the optimizer that trains it beside it; a call is the module's."""
+
+    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        super().__init__()
+        self.model = model
+        self.optimizer = optimizer
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.model(*args, **kwargs)
+
+
+def _pickleRestoreWrapperIfPossible(obj: Any) -> Any:
+    """The object itself: what was saved while it was wrapped is a plain module here."""
+    return obj
 
 
 def createPoptorchError(message: str) -> Error:

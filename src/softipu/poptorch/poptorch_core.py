@@ -3,10 +3,19 @@
 from typing import Any, Dict
 
 from softipu.errors import Error, RecoverableError, UnrecoverableError
+from softipu.poptorch.device import isRunningOnIpu
 from softipu.poptorch.log import logger
+from softipu.poptorch.not_here import refusing
 from softipu.poptorch.options import session_options, stored_names
 
-__all__ = ["Error", "RecoverableError", "UnrecoverableError"]
+__all__ = ["Error", "RecoverableError", "UnrecoverableError", "isCompilingWithDispatcher"]
+
+__getattr__ = refusing("poptorch_core")
+
+
+def isCompilingWithDispatcher() -> bool:
+    """Whether a module's forward is being captured."""
+    return isRunningOnIpu()
 
 
 def _validateOptions(options: Dict[str, Any]) -> None:

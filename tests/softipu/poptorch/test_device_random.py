@@ -82,3 +82,16 @@ def test_dropout_keeps_its_rate_and_gradient_mask():
     _, kept = executor(torch.ones(1000))
     assert 0.2 < (kept == 0).float().mean() < 0.3
     torch.testing.assert_close(model.w.detach(), -kept)
+
+
+def test_coins_fall_in_half_too():
+    class Coins(nn.Module):
+        def forward(self, p):
+            return torch.bernoulli(p)
+
+    p = torch.tensor([[0.0, 0.5, 1.0]], dtype=torch.float16).expand(400, 3)
+    coins = poptorch.inferenceModel(Coins(), poptorch.Options().randomSeed(1))(p)
+    assert coins.dtype == torch.float16
+    assert coins[:, 0].sum() == 0
+    assert 150 < coins[:, 1].sum() < 250
+    assert coins[:, 2].sum() == 400

@@ -10,6 +10,7 @@ from torch.fx import Node
 from softipu.graph import Role, Step
 from softipu.poptorch.blocks.placement import Placement
 from softipu.poptorch.debugging.anchoring import Anchored, read_anchors
+from softipu.poptorch.debugging.placement_log import log_placement
 from softipu.poptorch.debugging.tensor_names import TensorNames, names_of_update
 from softipu.poptorch.executor import engine_choice
 from softipu.poptorch.executor.cache_folder import cache_folder
@@ -75,6 +76,7 @@ def build(
         compiled = compile_with_options(source.module, source.call, source.micro, options, anchors, training=optimizer is not None)
     step = compiled.step
     placement = place(step, options, shape, training=optimizer is not None)
+    log_placement(placement, compiled.names, options._execution_strategy)
     memory = _upload(source, step)
     gradients = [v for v in step.outputs if v.role is Role.GRADIENT]
     accumulation = None

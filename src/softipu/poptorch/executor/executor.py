@@ -549,6 +549,13 @@ class PoplarExecutor:
     def __repr__(self) -> str:
         return module_repr(self._shown) if isinstance(self._shown, nn.Module) else object.__repr__(self)
 
+    def _debugGetPopartIR(self) -> str:
+        """PopART's graph as text. Error: always."""
+        raise Error(
+            "_debugGetPopartIR: the software IPU compiles no PopART graph. getTensorNames() lists the tensors of the model, and the log at "
+            "level DEBUG says where each is computed."
+        )
+
     def __getattr__(self, name: str) -> Any:
         module = self.__dict__.get("_shown")
         if module is None:

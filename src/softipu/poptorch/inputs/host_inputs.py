@@ -40,7 +40,11 @@ def warn_about(names: Sequence[str], tensors: Sequence[torch.Tensor]) -> None:
     """Says once per compilation what is done to unusual inputs."""
     for name, tensor in zip(names, tensors):
         if tensor.requires_grad:
-            logger.warning("Input %s requires a gradient; it is detached on every call, since only parameters get gradients.", name)
+            logger.warning(
+                "Input tensor has requires_grad=True set. This tensor will be detached because backward pass via inputs is not supported. "
+                "It is input %s.",
+                name,
+            )
         if not tensor.is_contiguous():
             logger.warning("Input %s is not contiguous; it is copied on every call.", name)
 

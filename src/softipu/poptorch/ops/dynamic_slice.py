@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from softipu.errors import Error
+from softipu.poptorch.device import isRunningOnIpu
 
 
 def dynamic_slice(tensor: torch.Tensor, dim: int, start: torch.Tensor, size: int, step: int) -> torch.Tensor:
@@ -56,7 +57,7 @@ def dynamic_update(input: torch.Tensor, src: torch.Tensor, dim: int, start: torc
     if input.dim() != src.dim():
         raise Error(f"input and src tensors must have same dimensionality. ({input.dim()}) vs ({src.dim()})")
     if input.dtype != src.dtype:
-        raise Error(f"input and src tensor must have same dtype. ({input.dtype} vs {src.dtype})")
+        raise Error(f"input and src tensor must have same dtype. ({_on_device(input.dtype)} vs {_on_device(src.dtype)})")
     length = input.shape[dim]
     expected = list(input.shape)
     expected[dim] = size
@@ -89,3 +90,7 @@ def _check_arguments(name: str, tensor: Any, dim: Any, start: Any, size: Any) ->
 
 def _positions(start: torch.Tensor, size: int, step: int, length: int) -> torch.Tensor:
     return (start.reshape(()) + torch.arange(0, size, step, device=start.device)).remainder(length)
+
+
+def _on_device(dtype: torch.dtype) -> torch.dtype:
+    return torch.int32 if dtype == torch.int64 and isRunningOnIpu() else dtype

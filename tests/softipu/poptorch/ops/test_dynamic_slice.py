@@ -4,8 +4,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from softipu import poptorch
 from softipu.errors import Error
 from softipu.poptorch.ops.dynamic_slice import dynamic_slice, dynamic_update
 
@@ -99,3 +101,12 @@ def test_slices_that_are_not_possible_are_refused(arguments, message):
 def test_updates_that_are_not_possible_are_refused(arguments, message):
     with pytest.raises(Error, match=message):
         dynamic_update(*arguments)
+
+
+def test_a_refusal_in_a_model_names_the_types_of_the_device():
+    class Writes(nn.Module):
+        def forward(self, tensor, source):
+            return dynamic_update(tensor, source, 0, torch.tensor([1]), 1)
+
+    with pytest.raises(Error, match=r"must have same dtype\. \(torch\.float32 vs torch.int32\)"):
+        poptorch.inferenceModel(Writes())(T, torch.tensor([-1]))

@@ -1,6 +1,7 @@
 """Lightning's counters where one host batch is several weight updates: global_step, and LR schedulers that advance with every step."""
 
-from typing import Any
+import contextlib
+from typing import Any, Iterator
 
 from lightning_ipu.cutting import Sizes
 
@@ -34,3 +35,14 @@ def count_updates(strategy: Any, optimizer: Any, n_updates: int, sizes: Sizes) -
         due = sum((first + k) * sizes.n_accumulated % config.frequency == 0 for k in range(1, n_updates + 1))
         for _ in range(due - int((loop.batch_idx + 1) % config.frequency == 0)):
             strategy.call_hook("lr_scheduler_step", config.scheduler, None)
+
+
+@contextlib.contextmanager
+def updates_done(trainer: Any, n_updates: int) -> Iterator[None]:
+    """In which ``trainer.global_step`` counts ``n_updates`` of the host batch that runs, for hooks between its updates."""
+    progress = trainer.fit_loop.epoch_loop.automatic_optimization.optim_progress.optimizer.step.total
+    progress.completed += n_updates
+    try:
+        yield
+    finally:
+        progress.completed -= n_updates

@@ -1,23 +1,18 @@
-"""Hooks of Lightning that the user overrides and an IPU cannot honour: refused, or warned about by name, before training starts."""
+"""Hooks of Lightning around backward and update: who overrides them, and which an IPU cannot honour, told before training starts."""
 
-import contextlib
-from typing import Any, Iterator, List
+from typing import Any, Dict, List
 
 from lightning_ipu._lightning import Lightning
 
-_GRADIENTS = "forward, backward and update run on the device in one go, and gradients never reach the host"
-# Overridden on the LightningModule, these would be skipped or do nothing.
 _REFUSED = {
-    "backward": f"{_GRADIENTS}. Scale the loss that training_step returns instead",
-    "manual_backward": f"{_GRADIENTS}. Return the loss from training_step",
-    "on_before_backward": f"{_GRADIENTS}. Change the loss in training_step instead",
-    "on_after_backward": f"{_GRADIENTS}: p.grad is None. Use gradient_clip_val=... for clipping, or change the loss",
-    "on_before_optimizer_step": f"{_GRADIENTS}: p.grad is None. Use gradient_clip_val=...; on_train_batch_end sees the new weights",
-    "configure_gradient_clipping": f"{_GRADIENTS}. Use Trainer(gradient_clip_val=..., gradient_clip_algorithm='norm')",
-    "optimizer_zero_grad": f"{_GRADIENTS}, so there are none to zero. Remove the override",
+    "backward": "forward and backward run on the device in one go. Change the loss that training_step returns instead",
+    "manual_backward": "forward and backward run on the device in one go. Return the loss from training_step",
 }
-# Called on the host after the device's update; the user has to know.
-AFTER_THE_STEP = ("on_before_zero_grad", "on_before_backward", "on_after_backward", "on_before_optimizer_step")
+# In the order in which Lightning calls them. Where one is overridden gradients come to the host, which makes the updates.
+AROUND_GRADIENTS = (
+    *("on_before_zero_grad", "optimizer_zero_grad", "on_before_backward", "on_after_backward"),
+    *("on_before_optimizer_step", "configure_gradient_clipping"),
+)
 
 
 def refuse_overridden(module: Any, lightning: Lightning) -> None:
@@ -34,40 +29,22 @@ def refuse_overridden(module: Any, lightning: Lightning) -> None:
         _refuse_iterators(module, step, lightning)
 
 
-def called_after_the_step(module: Any, callbacks: List[Any], lightning: Lightning) -> List[str]:
-    """Hooks around backward and update that somebody overrides. They are called after the device's update; a warning says so once."""
-    found = []
-    for hook in AFTER_THE_STEP:
-        users = _users_of(hook, callbacks, lightning)
+def around_gradients(module: Any, callbacks: List[Any], lightning: Lightning) -> Dict[str, List[str]]:
+    """Who overrides which hooks around backward and update: names by hook."""
+    found = {}
+    for hook in AROUND_GRADIENTS:
+        users = [type(callback).__name__ for callback in callbacks if _callback_defines(callback, hook, lightning)]
         if lightning.is_overridden(hook, module):
             users.append(type(module).__name__)
         if users:
-            found.append(hook)
-            lightning.warn(
-                f"{', '.join(users)} overrides {hook}. With accelerator='ipu' it is called after the device has updated the weights, "
-                f"because {_GRADIENTS}: p.grad is None there."
-            )
+            found[hook] = users
     return found
 
 
-@contextlib.contextmanager
-def explaining_gradients(hook: str, callbacks: List[Any], lightning: Lightning) -> Iterator[None]:
-    """Gives the reason for an error that comes of a gradient being None while ``hook`` of some callback runs."""
-    try:
-        yield
-    except (AttributeError, TypeError) as error:
-        if "None" not in str(error):
-            raise
-        names = " or ".join(f"{name}.{hook}" for name in _users_of(hook, callbacks, lightning)) or hook
-        raise lightning.misconfiguration(
-            f"{names} failed ({error}): with accelerator='ipu' {_GRADIENTS}: p.grad is None there. Compute what it needs in training_step "
-            "and log it, or leave the callback out."
-        ) from error
-
-
-def _users_of(hook: str, callbacks: List[Any], lightning: Lightning) -> List[str]:
-    own = getattr(lightning.name("callbacks", "Callback"), hook, None)
-    return [type(callback).__name__ for callback in callbacks if getattr(type(callback), hook, None) is not own]
+def _callback_defines(callback: Any, hook: str, lightning: Lightning) -> bool:
+    # Of the object: a LambdaCallback has its hooks there.
+    own = getattr(callback, hook, None)
+    return getattr(own, "__func__", own) is not getattr(lightning.name("callbacks", "Callback"), hook, None)
 
 
 def _defines(module: Any, name: str, lightning: Lightning) -> bool:

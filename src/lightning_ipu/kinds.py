@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from lightning_ipu import live_names
+from lightning_ipu import live_names, live_torch
 from lightning_ipu.live import is_live
 
 SUM, MEAN, MAX, MIN = "sum", "mean", "max", "min"
@@ -76,7 +76,9 @@ class Kinds(TorchFunctionMode):
             made = _made_of_live(args, kwargs)
             self._constants[id(made)] = made
             return made
-        result = func(*args, **kwargs)
+        result = live_torch.item(*args) if func is torch.Tensor.__getitem__ and is_live(args[1]) else NotImplemented
+        if result is NotImplemented:
+            result = func(*args, **kwargs)
         self._note_constants(func, args, kwargs, result)
         if isinstance(result, torch.Tensor) and result.dim() == 0:
             kind = self._kind(func, args, kwargs)

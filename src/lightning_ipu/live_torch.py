@@ -44,9 +44,12 @@ def _wrapped(function: Callable[..., Any], special: _Special, is_live: Callable[
     return taking
 
 
-def _item(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """``table[batch_idx]``: the row that an input of the step selects."""
-    table, index = args
+def item(table: torch.Tensor, index: Any) -> Any:
+    """``table[batch_idx]``: the row that an input of the step selects, or NotImplemented for another index.
+
+    Kinds calls it. To set ``torch.Tensor.__getitem__`` would make tensors sequences for the rest of the process, also once it is taken
+    back, and ``torch.tensor([loss, loss])`` fails then.
+    """
     if not table.dim() or not isinstance(index, int) or isinstance(index, bool):
         return NotImplemented
     n_rows = table.shape[0]
@@ -83,7 +86,6 @@ def _tensor(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
 
 
 _SPECIAL: Sequence[Tuple[Any, str, _Special]] = (
-    (torch.Tensor, "__getitem__", _item),
     *((owner, name, _scaled_sum) for owner in (torch, torch.Tensor) for name in ("add", "sub")),
     *((torch.Tensor, name, _scaled_sum) for name in ("add_", "sub_")),
     (torch, "full", _full),

@@ -10,6 +10,7 @@ from typing import Any, Dict, FrozenSet, Iterator, List, Optional, Sequence, Set
 
 import torch
 
+from lightning_ipu import counters
 from lightning_ipu.captured_step import CapturedStep, Changed, Conditions
 from lightning_ipu.cutting import Piece, Sizes, one_by_one, parts_of, pieces_of
 from lightning_ipu.device import Device
@@ -103,9 +104,8 @@ class Program:
         if self.trains and most_updates is None:
             self._tell_dropped(arguments.rows, sizes)
         done = []
-        if self.trains and self._strategy.host_updates.is_always and arguments.rows is not None:
-            # Each update needs the weights of the one before.
-            pieces = [one for piece in pieces for one in self._single_updates(piece, arguments.rows)]
+        if self.trains and self._strategy.host_updates.is_always:
+            pieces = [one for piece in pieces for one in self._for_host_updates(piece, arguments.rows)]
         while pieces:
             piece, *pieces = pieces
             try:
@@ -129,10 +129,24 @@ class Program:
                 "in every epoch."
             )
 
-    def _single_updates(self, piece: Piece, batch_rows: int) -> List[Piece]:
-        if piece.cut.n_iterations == 1 or piece.cut.micro_rows is None:
+    def _for_host_updates(self, piece: Piece, batch_rows: Optional[int]) -> List[Piece]:
+        """A piece as single updates, since each needs the weights of the one before; where there are hooks around backward, as its
+        micro-batches."""
+        takes_micro_batches = self._strategy.host_updates.takes_micro_batches
+        if piece.cut.n_iterations == 1 and not (takes_micro_batches and piece.cut.n_groups > 1):
             return [piece]
-        return one_by_one(piece, batch_rows if piece.n_rows is None else piece.n_rows)
+        rows = batch_rows if piece.n_rows is None else piece.n_rows
+        is_split = takes_micro_batches and self._strategy.sizes(trains=True).is_split
+        if rows is None or piece.cut.micro_rows is None or is_split:
+            what = "A model split over IPUs" if is_split else "A batch without a tensor"
+            raise self._strategy.lightning.misconfiguration(
+                f"{what} cannot be cut into the micro-batches that the hooks around backward see one by one. Use device_iterations=1 "
+                "and accumulate_grad_batches=1, or leave the hooks out."
+            )
+        updates = one_by_one(piece, rows) if piece.cut.n_iterations > 1 else [piece]
+        if not takes_micro_batches:
+            return updates
+        return [part for one in updates for part in (parts_of(one, one.n_rows or rows) if one.cut.n_groups > 1 else [one])]
 
     def _one_by_one(self, piece: Piece, arguments: Arguments, mixed: "Mixed") -> List[Piece]:
         """A piece as several calls, for a step whose Python takes several ways within it: its device iterations, or, of one update, the
@@ -179,11 +193,15 @@ class Program:
         if self.trains:
             device.after_training_call(step)
         if step.updates_on_host:
-            self._strategy.host_updates.after_call(step, is_complete=piece.ends_update)
+            self._strategy.host_updates.take(step)
         results = Results(outputs, captured.record.shapes, piece.cut)
         if self.trains and self._strategy.detects_anomalies:
             self._refuse_anomalies(results, captured, environments)
         self._replay(captured, results, environments, arguments, is_whole=is_whole)
+        if step.updates_on_host:
+            loss = results.micro_batches(captured.record.loss or 0, slice(0, results.cut.n_real)).mean() * piece.cut.share
+            with counters.updates_done(self._strategy.trainer, self.n_updates):
+                self._strategy.host_updates.make(loss, environments[0]["batch_idx"], is_complete=piece.ends_update)
         return captured, results, environments[-1]
 
     @contextlib.contextmanager

@@ -110,7 +110,6 @@ class StrategyBody(OneProcess):
         self.device: Optional[Device] = None
         self._programs: Dict[str, Program] = {}
         self._sizes: Optional[Any] = None
-        self._late_hooks: List[str] = []
         self._in_optimizer_step = False
         self._trainable: Optional[Any] = None
         self._loaded_random_state: Optional[List[int]] = None
@@ -212,7 +211,6 @@ class StrategyBody(OneProcess):
             optimizers.refuse_unsupported(self.optimizers, self.lightning)
             self.host_updates = host_update.HostUpdates(self)
             self.device.random_state, self._loaded_random_state = self._loaded_random_state, None
-            self._late_hooks = hooks.called_after_the_step(module, trainer.callbacks, self.lightning)
         self.setup_precision_plugin()
         # Before anything is compiled: later, asking a weight may make PopTorch copy all of them.
         self._bytes = {"ipu.weights_bytes": float(figures.weight_bytes(module))}
@@ -383,20 +381,11 @@ class StrategyBody(OneProcess):
             sizes = self._sizes_of(0, trains=True)
             self.position.count(self.trainer.fit_loop.epoch_loop, program.n_batches, program.n_updates, sizes)
             counters.count_updates(self, optimizer, program.n_updates, sizes)
-        self._call_late_hooks(optimizer, result)
         return result
 
     def call_hook(self, name: str, *args: Any) -> None:
         """Calls a hook of the module as Lightning does."""
         self.lightning.name("trainer.call", "_call_lightning_module_hook")(self.trainer, name, *args)
-
-    def _call_late_hooks(self, optimizer: Any, loss: Any) -> None:
-        given = {"on_before_backward": (loss,), "on_after_backward": ()}
-        for hook in self._late_hooks:
-            args = given.get(hook, (optimizer,))
-            with hooks.explaining_gradients(hook, self.trainer.callbacks, self.lightning):
-                self.lightning.name("trainer.call", "_call_callback_hooks")(self.trainer, hook, *args)
-            self.call_hook(hook, *args)
 
     def bring_optimizer_up_to_date(self, step: CompiledStep) -> None:
         """Gives the device the numbers of the user's optimizer if they have changed."""

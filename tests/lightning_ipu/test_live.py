@@ -100,7 +100,6 @@ def test_functions_of_numpy_give_live_numbers(three):
 @pytest.mark.parametrize(
     ("use", "value"),
     [
-        (lambda n: torch.arange(5.0)[n], 4.0),
         (lambda n: torch.add(torch.ones(2), torch.ones(2), alpha=n), [5.0, 5.0]),
         (lambda n: torch.ones(2).sub(torch.ones(2), alpha=n), [-3.0, -3.0]),
         (lambda n: torch.full_like(torch.ones(2), n), [4.0, 4.0]),
@@ -119,9 +118,10 @@ def test_functions_of_torch_that_take_numbers_take_it_as_an_input(use, value):
     assert all(type(answer) is bool for answer in four.answers)
 
 
-def test_an_index_out_of_range_is_torchs_error(three):
-    with pytest.raises(IndexError, match="out of (bounds|range)"), live_torch.taking_live(is_live):
-        torch.arange(3.0)[three.number]
+def test_an_index_is_an_input_unless_it_is_out_of_range(three):
+    assert float(live_torch.item(torch.tensor([0.0, 1.0, 2.0, 5.0]), three.number)) == 5.0
+    assert len(three.inputs) == 1 and three.answers == [True]
+    assert live_torch.item(torch.arange(3.0), three.number) is NotImplemented  # torch has an error for it
 
 
 def test_a_truth_value_guards_only_whether_it_is_zero(three):

@@ -1,4 +1,4 @@
-"""Gradient clipping: by norm on the device, by value on the host; the user's own is refused."""
+"""Gradient clipping: by norm on the device, by value and by the user's own code on the host."""
 
 import pytest
 import torch
@@ -125,10 +125,39 @@ def test_a_run_that_clips_by_value_resumes_where_it_stopped(tmp_path):
     assert_same(got, want)
 
 
-def test_clipping_of_the_users_own_is_refused_by_name():
-    class Own(Net):
-        def configure_gradient_clipping(self, optimizer, gradient_clip_val=None, gradient_clip_algorithm=None):
-            self.clip_gradients(optimizer, gradient_clip_val=0.5, gradient_clip_algorithm="norm")
+class Scripted(Net):
+    """Clips by itself, as its ``clipping`` says."""
 
-    with pytest.raises(Exception, match=r"Own overrides configure_gradient_clipping.*gradient_clip_val"):
-        Side("ipu").trainer().fit(Own(), Side("ipu").loader())
+    def __init__(self, clipping):
+        super().__init__()
+        self.clipping = clipping
+
+    def configure_gradient_clipping(self, optimizer, gradient_clip_val=None, gradient_clip_algorithm=None):
+        self.clipping(self, optimizer, gradient_clip_val, gradient_clip_algorithm)
+
+
+OWN = {
+    "flags": lambda module, optimizer, limit, kind: module.clip_gradients(optimizer, gradient_clip_val=limit, gradient_clip_algorithm=kind),
+    "norm": lambda module, optimizer, *_: module.clip_gradients(optimizer, gradient_clip_val=0.1, gradient_clip_algorithm="norm"),
+    "body": lambda module, optimizer, *_: nn.utils.clip_grad_norm_(module.body[0].parameters(), 0.05),
+    "value": lambda module, optimizer, *_: nn.utils.clip_grad_value_(module.parameters(), 0.01),
+    "late": lambda module, optimizer, *_: module.trainer.global_step < 4 or nn.utils.clip_grad_norm_(module.parameters(), 0.1),
+}
+
+
+@pytest.mark.parametrize("way", [ALONE, TOGETHER], ids=str)
+@pytest.mark.parametrize("own", OWN)
+def test_clipping_of_the_users_own_gives_the_cpus_weights(own, way):
+    def run(side, clipping=OWN[own]):
+        module = Scripted(clipping)
+        side.trainer(**({"gradient_clip_val": 0.1} if own == "flags" else {})).fit(module, side.loader(data(50)))
+        return weights(module)
+
+    want, got = on_both(run, way)
+    assert_same(got, want)
+    assert float((want - run(Side("cpu", way), clipping=lambda *_: None)).abs().max()) > 1e-3
+
+
+def test_clipping_of_the_users_own_tells_its_price():
+    with pytest.warns(UserWarning, match="Scripted overrides configure_gradient_clipping.*So the host makes the updates: .*MiB"):
+        Side("ipu").trainer(max_steps=1).fit(Scripted(OWN["norm"]), Side("ipu").loader())

@@ -3,7 +3,9 @@
 import pytest
 import torch
 
-from tests.lightning_ipu.trainer.oracle import ALONE, TOGETHER, Net, Side, Way, assert_same, data, on_both, pl, weights
+import lightning_ipu
+from lightning_ipu import poptorch
+from tests.lightning_ipu.trainer.oracle import ALONE, TOGETHER, WAYS, Memory, Net, Side, Way, assert_same, data, on_both, pl, weights
 
 TRANSFER = {
     "on_before_batch_transfer": lambda self, batch, dataloader_idx: (batch[0] * 2, batch[1]),
@@ -28,37 +30,139 @@ def test_transfer_hooks_run_on_the_host_in_every_stage(hook, way):
     assert_same(got, want)
 
 
-@pytest.mark.parametrize(
-    "hook", ["backward", "on_before_backward", "on_after_backward", "on_before_optimizer_step", "optimizer_zero_grad", "manual_backward"]
-)
+@pytest.mark.parametrize("hook", ["backward", "manual_backward"])
 def test_module_hooks_around_gradients_are_refused_by_name(hook):
     kind = type("Overrides", (Net,), {hook: lambda self, *args, **kwargs: None})
     side = Side("ipu")
-    with pytest.raises(
-        Exception, match=f"Overrides overrides {hook}, which accelerator='ipu' cannot honour: .*gradients never reach the host"
-    ):
+    with pytest.raises(Exception, match=f"Overrides overrides {hook}, which accelerator='ipu' cannot honour: .*run on the device"):
         side.trainer().fit(kind(), side.loader())
 
 
+class Watched(Net):
+    """Writes down what it sees in each hook around backward and update, and changes gradients in one."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def see(self, hook, *more):
+        gradient = self.body[0].weight.grad
+        norm = None if gradient is None else float(gradient.norm())
+        self.seen.append((hook, self.trainer.global_step, norm, float(weights(self).sum()), *more))
+
+    def on_before_zero_grad(self, optimizer):
+        self.see("on_before_zero_grad")
+
+    def on_before_backward(self, loss):
+        self.see("on_before_backward", float(loss))
+
+    def on_after_backward(self):
+        self.see("on_after_backward")
+        self.body[2].bias.grad[0] = 0.5
+
+    def on_before_optimizer_step(self, optimizer):
+        self.see("on_before_optimizer_step", type(optimizer).__name__)
+        self.log("norm", self.body[0].weight.grad.norm())
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_hooks_around_gradients_see_and_change_what_they_do_on_the_cpu(way):
+    def run(side):
+        module, memory = Watched(), Memory()
+        trainer = side.trainer(logger=memory, log_every_n_steps=1)
+        trainer.fit(module, side.loader(data(52)))
+        return module.seen, weights(module), memory.lines if way.iterations == 1 else None
+
+    want, got = on_both(run, way)
+    assert_same(got, want)
+    assert any(line[0] == "on_after_backward" and line[2] > 0 for line in want[0])
+
+
+@pytest.mark.parametrize("way", [ALONE, TOGETHER], ids=str)
 @pytest.mark.parametrize("hook", ["on_before_backward", "on_after_backward", "on_before_optimizer_step", "on_before_zero_grad"])
-def test_callbacks_around_gradients_are_called_and_told_by_name(hook):
-    seen = []
-    kind = type("Looks", (pl.Callback,), {hook: lambda self, trainer, module, *args: seen.append(hook)})
+def test_callbacks_around_gradients_see_what_they_do_on_the_cpu(hook, way):
+    def run(side):
+        seen = []
+
+        def see(trainer, module, *args):
+            seen.append([p.grad.norm() for p in module.parameters() if p.grad is not None])
+            seen.append((trainer.global_step, weights(module)))
+
+        # A LambdaCallback has the hook on the object, another one in its class.
+        callbacks = [pl.callbacks.LambdaCallback(**{hook: see}), type("Looks", (pl.Callback,), {hook: lambda self, *args: see(*args)})()]
+        module = Net()
+        side.trainer(callbacks=callbacks).fit(module, side.loader(data(40)))
+        return seen, weights(module)
+
+    want, got = on_both(run, way)
+    assert_same(got, want)
+    assert len(want[0]) > 4
+
+
+@pytest.mark.parametrize("way", [ALONE, Way(accumulated=2), Way(iterations=2)], ids=str)
+def test_gradients_that_the_module_does_not_zero_add_up_as_on_the_cpu(way):
+    class Keeps(Net):
+        def optimizer_zero_grad(self, epoch, batch_idx, optimizer):
+            if batch_idx % 4 == 0:
+                optimizer.zero_grad()
+
+    def run(side):
+        module = Keeps()
+        side.trainer().fit(module, side.loader())
+        return weights(module)
+
+    want, got = on_both(run, way)
+    assert_same(got, want)
+
+
+def test_an_update_is_left_out_for_gradients_that_a_hook_drops():
+    class Drops(Net):
+        def on_after_backward(self):
+            if self.trainer.global_step % 2:
+                self.zero_grad()
+
+    def run(side):
+        module = Drops()
+        side.trainer().fit(module, side.loader())
+        return weights(module)
+
+    want, got = on_both(run)
+    assert_same(got, want)
+
+
+def test_hooks_of_the_optimizer_are_called_as_on_the_cpu():
+    class Hooked(Net):
+        def configure_optimizers(self):
+            optimizer = super().configure_optimizers()
+            optimizer.register_step_post_hook(self.shrink)
+            return optimizer
+
+        def shrink(self, optimizer, args, kwargs):
+            with torch.no_grad():
+                for parameter in self.parameters():
+                    parameter.clamp_(-0.25, 0.25)
+
+    def run(side):
+        module = Hooked()
+        side.trainer().fit(module, side.loader())
+        return weights(module)
+
+    want, got = on_both(run, Way(iterations=2))
+    assert_same(got, want)
+    assert float(want.abs().max()) <= 0.25
+
+
+def test_hooks_around_backward_of_a_model_split_over_ipus_are_refused_with_accumulation():
+    class Split(Watched):
+        def __init__(self):
+            super().__init__()
+            self.body[2] = poptorch.BeginBlock(self.body[2], ipu_id=1)
+
+    options = poptorch.Options().setExecutionStrategy(poptorch.ShardedExecution())
     side = Side("ipu")
-    with pytest.warns(UserWarning, match=f"Looks overrides {hook}.*called after the device has updated.*p.grad is None"):
-        side.trainer(callbacks=kind()).fit(Net(), side.loader())
-    assert len(seen) == 16
-
-
-@pytest.mark.parametrize("hook", ["on_after_backward", "on_before_optimizer_step"])
-def test_a_callback_that_reads_gradients_gets_the_reason(hook):
-    def read(self, trainer, module, *args):
-        module.log("norm", module.body[0].weight.grad.norm())
-
-    kind = type("Looks", (pl.Callback,), {hook: read})
-    side = Side("ipu")
-    with pytest.raises(Exception, match=f"Looks.{hook}.*gradients never reach the host.*p.grad is None"):
-        side.trainer(callbacks=kind()).fit(Net(), side.loader())
+    trainer = side.trainer(devices=2, accumulate_grad_batches=2, strategy=lightning_ipu.IPUStrategy(training_opts=options))
+    with pytest.raises(Exception, match="A model split over IPUs cannot be cut into the micro-batches that the hooks around backward"):
+        trainer.fit(Split(), side.loader())
 
 
 NAMES = (

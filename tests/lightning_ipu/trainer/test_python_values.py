@@ -280,3 +280,9 @@ def test_pythons_random_numbers_are_told():
     side = Side("ipu")
     with pytest.warns(UserWarning, match="draws from Python's random module.*torch.rand"):
         side.trainer(max_epochs=1).fit(Draws(), side.loader())
+
+
+def test_a_run_leaves_tensors_what_they_were():
+    Side("ipu").trainer(max_steps=1).fit(Net(), Side("ipu").loader())
+    # A tensor class that ever had a __getitem__ of its own is a sequence from then on, and lists of scalars make no tensor any more.
+    assert torch.tensor([torch.ones(()), torch.zeros(())]).tolist() == [1.0, 0.0]

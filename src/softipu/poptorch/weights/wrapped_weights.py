@@ -33,6 +33,8 @@ _WITHOUT_VALUES = frozenset(
 )
 
 _GRADIENT = torch.Tensor.grad.__get__  # type: ignore[union-attr]  # of the class it is a descriptor
+_SET_GRADIENT = torch.Tensor.grad.__set__  # type: ignore[union-attr]
+_HAS_OWN_GRADIENT = "_softipu_has_own_gradient"
 _told: Set[Tuple[str, int]] = set()
 
 
@@ -52,7 +54,11 @@ class _Synchronised:
         cls, func: Callable[..., Any], types: Iterable[Type[Any]], args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         if func == _GRADIENT:
-            _tell_about_gradients(sys._getframe(1))
+            if not args[0].__dict__.get(_HAS_OWN_GRADIENT):
+                _tell_about_gradients(sys._getframe(1))
+        elif func == _SET_GRADIENT:
+            # Whoever gives a parameter a gradient on the host knows what it is.
+            args[0].__dict__[_HAS_OWN_GRADIENT] = args[1] is not None
         elif func not in _WITHOUT_VALUES:
             for tensor in _wrapped_in(args, kwargs):
                 bring_up_to_date(tensor)
@@ -122,6 +128,7 @@ def unwrap(tensors: Iterable[torch.Tensor], owner: Owner) -> None:
     for tensor in tensors:
         plain = _PLAIN.get(type(tensor))
         if plain is not None:
+            tensor.__dict__.pop(_HAS_OWN_GRADIENT, None)
             remaining = tuple(o for o in tensor.__dict__.pop(_OWNERS) if o is not owner)
             if remaining:
                 tensor.__dict__[_OWNERS] = remaining

@@ -1,7 +1,7 @@
 """Runs a module's forward (and backward) once on fake tensors and keeps the ATen graph."""
 
 import logging
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Set, Tuple
 
 import torch
 from torch import nn
@@ -169,16 +169,16 @@ class _Recorder:
         inputs = {node_storage(node): value for node, value in zip(placeholders, values)}
         constants = {node_storage(n) for n in graph_module.graph.nodes if n.op == "get_attr"}
         mutated: Set[str] = set()
-        written: Set[Optional[int]] = set()
+        written: List[torch.fx.Node] = []
         for node in graph_module.graph.nodes:
             for target in written_arguments(node):
                 storage = node_storage(target)
                 if storage in inputs:
                     mutated.add(f"{inputs[storage].role.value}.{inputs[storage].name}")
                 elif storage in constants:
-                    written.add(storage)
-        for storage in written:
-            _drop_unread_constant(graph_module.graph, storage)
+                    written.append(target)
+        for target in written:
+            _drop_unread_constant(graph_module.graph, target)
         _separate_gradients(graph_module, output, self.n_outputs)
         names = [str(i) for i in range(self.n_outputs)] + self.gradient_names
         outputs = []
@@ -213,15 +213,16 @@ def _in_layout_of(gradient: torch.Tensor, parameter: torch.Tensor) -> torch.Tens
     return gradient
 
 
-def _drop_unread_constant(graph: torch.fx.Graph, storage: Optional[int]) -> None:
+def _drop_unread_constant(graph: torch.fx.Graph, written: torch.fx.Node) -> None:
     """Takes out a constant that is only written to. CaptureError: something reads what was written."""
-    own = [node for node in graph.nodes if node_storage(node) == storage]
-    if any(user not in own for node in own for user in node.users):
+    own = [node for node in graph.nodes if node.op == "get_attr" and node.target == written.target]
+    writes = list(dict.fromkeys(user for node in own for user in node.users))
+    if written.op != "get_attr" or any(write.users or not set(written_arguments(write)) & set(own) for write in writes):
         raise CaptureError(
             "The step changes in place a tensor that is neither a buffer nor an input; on an IPU it is a constant of the program. "
             "Register it: self.register_buffer(name, tensor)."
         )
-    for node in reversed(own):
+    for node in [*writes, *own]:
         graph.erase_node(node)
     _log.warning(
         "softipu: the step changes in place a tensor that is neither a buffer nor an input, and that nothing reads: on an IPU the change "

@@ -148,7 +148,7 @@ def test_every_n_must_divide_device_iterations():
 
 def test_inference_refuses_accumulation():
     with pytest.raises(
-        poptorch.Error, match=r"gradientAccumulation to 1 .* inferenceModel\(\)\. Use .*deviceIterations to process .* Given 2\."
+        poptorch.Error, match=r"gradientAccumulation to 1 .*inferenceModel\(\)\. Use .*deviceIterations to process .* Given 2\."
     ):
         poptorch.inferenceModel(TimesTen(), make_options(a=2))
 

@@ -7,6 +7,7 @@ import torch
 
 from lightning_ipu._lightning import PACKAGES, Lightning, is_imported
 from lightning_ipu.dry_run import DryStep, dry_fit
+from lightning_ipu.rare_collection import rare_collection
 from softipu.hardware import System, find_system
 from softipu.planner import Space, Subject, report_plan, search_plan
 from softipu.report.plan import Plan
@@ -47,6 +48,7 @@ def plan(
         UnknownOpError: an op without a work rule.
         MisconfigurationException: a module that cannot be trained on IPUs; other errors are the module's own.
     """
+    found = find_system(system) if isinstance(system, str) else system
     lightning = _lightning_of(module)
     trainer = lightning.name("trainer.trainer", "Trainer")(
         accelerator="ipu",
@@ -59,9 +61,9 @@ def plan(
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    step = dry_fit(type(trainer).fit, trainer, module, train_dataloaders=_OneBatch(batch))
-    found = find_system(system) if isinstance(system, str) else system
-    return planned(step, found, search=search, plan=plan, replicas=lambda own: replicas, space=lambda own: space)
+    with rare_collection():
+        step = dry_fit(type(trainer).fit, trainer, module, train_dataloaders=_OneBatch(batch))
+        return planned(step, found, search=search, plan=plan, replicas=lambda own: replicas, space=lambda own: space)
 
 
 def planned(

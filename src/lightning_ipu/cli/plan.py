@@ -26,6 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from lightning_ipu.rare_collection import rare_collection
+
+    with rare_collection():
+        return _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> int:
     from lightning_ipu import backend
 
     # A plan is made from the software IPU's capture, whatever runs the steps later.

@@ -1,7 +1,7 @@
 """Memory of every IPU of a replica, by category, at the moment of the highest use."""
 
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from softipu.capture.update import OptimizerSpec
 from softipu.cost.liveness import Liveness, live_memory
@@ -36,37 +36,63 @@ class _Peak:
         return sum(self.live) + self.temporary
 
 
-def price_memory(
-    workload: Workload, stages: Sequence[StageOps], cycles: Sequence[StageCycles], spec: Optional[OptimizerSpec], plan: Plan, system: System
+@dataclass(frozen=True)
+class StageMemory:
+    """Memory of one micro-batch of a stage over time.
+
+    Attributes:
+        depth: micro-batches whose activations wait in a stash.
+        liveness: what is live op by op.
+        temporary: temporary memory of ops, by number.
+        points: the same for a report.
+    """
+
+    depth: int
+    liveness: Liveness
+    temporary: Mapping[int, float]
+    points: Tuple[LivePoint, ...]
+
+
+def memory_of_stages(workload: Workload, stages: Sequence[StageOps], cycles: Sequence[StageCycles], plan: Plan) -> Tuple[StageMemory, ...]:
+    """What is live in every stage; ``cycles`` are the stages' priced ops."""
+    found = []
+    for stage, priced in zip(stages, cycles):
+        depth = stash_depth(stage.number, len(plan.stages)) if workload.training and plan.schedule is Schedule.PIPELINED else 1
+        liveness, temporary = _liveness(workload, stage, priced, plan, stashed=depth > 1)
+        found.append(StageMemory(depth, liveness, temporary, tuple(_named(workload, liveness, temporary))))
+    return tuple(found)
+
+
+def memory_of(
+    workload: Workload, stages: Sequence[StageOps], live: Sequence[StageMemory], spec: Optional[OptimizerSpec], plan: Plan, system: System
 ) -> Tuple[IpuMemory, ...]:
-    """Memory of IPU 0, 1, ... of a replica; ``cycles`` are the stages' priced ops, ``spec`` is None for inference."""
-    return tuple(_price_ipu(workload, stages, cycles, spec, plan, system, number) for number in range(plan.n_ipus_per_replica))
+    """Memory of IPU 0, 1, ... of a replica; ``live`` is from ``memory_of_stages``, ``spec`` is None for inference."""
+    return tuple(_price_ipu(workload, stages, live, spec, plan, system, number) for number in range(plan.n_ipus_per_replica))
 
 
 def _price_ipu(
     workload: Workload,
     stages: Sequence[StageOps],
-    cycles: Sequence[StageCycles],
+    live: Sequence[StageMemory],
     spec: Optional[OptimizerSpec],
     plan: Plan,
     system: System,
     number: int,
 ) -> IpuMemory:
     ipu = system.ipu
-    mine = [(s, c) for s, c in zip(stages, cycles) if s.stage.ipu == number]
+    mine = [(s, m) for s, m in zip(stages, live) if s.stage.ipu == number]
     always: Dict[MemoryCategory, List[float]] = {category: [] for category in _Category}
     always[_Category.WEIGHTS] = _weights(workload, [s for s, _ in mine])
     peak = _Peak((), 0.0)
     points: List[LivePoint] = []
-    for stage, priced in mine:
-        depth = stash_depth(stage.number, len(plan.stages)) if workload.training and plan.schedule is Schedule.PIPELINED else 1
-        found, temporary = _liveness(workload, stage, priced, plan, stashed=depth > 1)
-        always[_Category.STASHED].extend(b * depth for b in found.stash)
+    for stage, own in mine:
+        found = own.liveness
+        always[_Category.STASHED].extend(b * own.depth for b in found.stash)
         always[_Category.EXCHANGE].extend(workload.buffers[b].bytes for b in (*stage.received, *stage.received_backward))
         always[_Category.HOST_IO].extend(workload.buffers[b].bytes * ASSUMED.host_buffers for b in stage.from_host)
-        points.extend(_named(workload, found, temporary))
+        points.extend(own.points)
         if found.peak >= 0:
-            highest = _Peak(found.at_peak, temporary.get(found.points[found.peak].number, 0.0))
+            highest = _Peak(found.at_peak, own.temporary.get(found.points[found.peak].number, 0.0))
             peak = max(peak, highest, key=lambda p: p.bytes)
     n_updates = 0
     if workload.training and spec is not None:

@@ -1,17 +1,19 @@
 """What a step costs on a system under a plan."""
 
-from typing import Optional, Tuple, Union
+from dataclasses import dataclass, replace
+from typing import Dict, Optional, Tuple, Union
 
 from softipu.capture.update import OptimizerSpec, Update
-from softipu.cost.memory import price_memory
-from softipu.cost.stages import split
-from softipu.cost.step_time import modules_of, price_time
+from softipu.cost.memory import StageMemory, memory_of, memory_of_stages
+from softipu.cost.stage_time import StageCycles
+from softipu.cost.stages import StageOps, split
+from softipu.cost.step_time import modules_of, price_stages, time_of
 from softipu.cost.update_work import spec_of
 from softipu.cost.workload import Workload, read_step
 from softipu.errors import Error
 from softipu.graph import Step
 from softipu.hardware import CALIBRATION, Calibration, System
-from softipu.report.cost_report import CostReport
+from softipu.report.cost_report import CostReport, ModuleTime
 from softipu.report.plan import Plan
 
 ASSUMPTIONS: Tuple[str, ...] = (
@@ -46,26 +48,67 @@ def price(
         Error: a plan that names modules which run no op, needs more IPUs than the system has, or a training step without optimizer.
     """
     workload = step if isinstance(step, Workload) else read_step(step)
-    if workload.training and optimizer is None:
-        raise Error("A training step is priced with its optimizer: give the update graph or its OptimizerSpec.")
-    if plan.n_ipus > system.n_ipus:
-        raise Error(
-            f"The plan takes {plan.n_ipus_per_replica} IPUs x {plan.replicas} replicas = {plan.n_ipus}, "
-            f"but {system.name} has {system.n_ipus}. Use fewer replicas or stages, or a larger system."
+    return Pricing(workload, optimizer, system, calibration).of(plan)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What does not depend on how often a micro-batch is repeated, on replicas, or on where the optimizer's state lies."""
+
+    stages: Tuple[StageOps, ...]
+    cycles: Tuple[StageCycles, ...]
+    memory: Tuple[StageMemory, ...]
+    modules: Tuple[ModuleTime, ...]
+
+
+class Pricing:
+    """Prices several plans of one workload; those with the same stages share what is the same.
+
+    Args:
+        as those of ``price``.
+    """
+
+    def __init__(
+        self, workload: Workload, optimizer: Union[Update, OptimizerSpec, None], system: System, calibration: Calibration = CALIBRATION
+    ) -> None:
+        if workload.training and optimizer is None:
+            raise Error("A training step is priced with its optimizer: give the update graph or its OptimizerSpec.")
+        self._workload, self._system, self._calibration = workload, system, calibration
+        self._spec: Optional[OptimizerSpec] = spec_of(optimizer) if optimizer is not None and workload.training else None
+        self._layouts: Dict[Plan, _Layout] = {}
+
+    def of(self, plan: Plan) -> CostReport:
+        """As ``price`` does."""
+        workload, system = self._workload, self._system
+        if plan.n_ipus > system.n_ipus:
+            raise Error(
+                f"The plan takes {plan.n_ipus_per_replica} IPUs x {plan.replicas} replicas = {plan.n_ipus}, "
+                f"but {system.name} has {system.n_ipus}. Use fewer replicas or stages, or a larger system."
+            )
+        layout = self._layout(plan)
+        time = time_of(workload, layout.stages, layout.cycles, self._spec, plan, system, self._calibration)
+        return CostReport(
+            system=system.name,
+            ipu=system.ipu.name,
+            training=workload.training,
+            plan=plan,
+            memory=memory_of(workload, layout.stages, layout.memory, self._spec, plan, system),
+            stages=time.stages,
+            modules=layout.modules,
+            time=time.step,
+            items_per_second=time.items_per_second,
+            assumptions=ASSUMPTIONS,
         )
-    spec: Optional[OptimizerSpec] = spec_of(optimizer) if optimizer is not None and workload.training else None
-    stages = split(workload, plan)
-    time = price_time(workload, stages, spec, plan, system, calibration)
-    memory = price_memory(workload, stages, time.cycles, spec, plan, system)
-    return CostReport(
-        system=system.name,
-        ipu=system.ipu.name,
-        training=workload.training,
-        plan=plan,
-        memory=memory,
-        stages=time.stages,
-        modules=modules_of(stages, time.cycles, system.ipu.clock_hz),
-        time=time.step,
-        items_per_second=time.items_per_second,
-        assumptions=ASSUMPTIONS,
-    )
+
+    def _layout(self, plan: Plan) -> _Layout:
+        key = replace(
+            plan, gradient_accumulation=min(2, plan.gradient_accumulation), replicas=1, device_iterations=1,
+            optimizer_state_off_chip=False, replicated_tensor_sharding=False,
+        )  # fmt: skip
+        if key not in self._layouts:
+            workload, system = self._workload, self._system
+            stages = split(workload, plan)
+            cycles = price_stages(workload, stages, plan, system, self._calibration)
+            modules = modules_of(stages, cycles, system.ipu.clock_hz)
+            self._layouts[key] = _Layout(stages, cycles, memory_of_stages(workload, stages, cycles, plan), modules)
+        return self._layouts[key]

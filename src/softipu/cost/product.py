@@ -2,7 +2,8 @@
 
 A product out[rows, columns] = sum over inner and taps is cut in rows, columns and inner; a cut of inner leaves partial sums that are
 added in a second round. The cut with the fewest cycles whose temporary memory stays within its bound is taken, as PopLibs plans; where
-none stays within it, or where that is faster, columns are done in several rounds, one after the other.
+none stays within it, or where that is faster, columns are done in several rounds, one after the other, or inner is, whose partial sums are
+then added up from round to round (serial splits of output and input channels in PopLibs).
 
 Formulas and constants follow the estimators of graphcore/poplibs (lib/poplin/PerformanceEstimation.hpp, ConvModel.cpp,
 ExchangeEstimator.hpp), whose tile cycles these are.
@@ -11,10 +12,13 @@ ExchangeEstimator.hpp), whose tile cycles these are.
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Iterator, Tuple
+from typing import Callable, Iterator, Tuple
 
 from softipu.hardware import Ipu
 from softipu.ops import Contraction
+
+# The fields of a Product but the first. A plan tries some hundred thousand cuts, and making objects of them would take most of its time.
+_Cut = Tuple[float, float, float, int, int, float]
 
 # Cycles besides the products themselves, per block of weights: of its loading loop and of walking input and output groups.
 _BLOCK_OVERHEAD_CYCLES = 16 + 19
@@ -63,16 +67,22 @@ def plan_product(contraction: Contraction, ipu: Ipu, *, half_partials: bool, mem
         The best cut within the bound; if none is, the one that needs least memory.
     """
     smallest = best = None
+    fewest_bytes = fewest_cycles = math.inf
     n_rounds = 1
     while n_rounds <= _MAX_ROUNDS and (best is None or n_rounds <= _USUAL_ROUNDS):
-        for candidate in (cut for form in _forms(contraction, ipu) for cut in _cuts(form, ipu, half_partials, n_tiles, n_rounds)):
-            if smallest is None or candidate.temporary_bytes < smallest.temporary_bytes:
-                smallest = candidate
-            if candidate.temporary_bytes <= memory_bytes and (best is None or candidate.cycles < best.cycles):
-                best = candidate
+        ways = ((n_rounds, 1),) if n_rounds == 1 else ((n_rounds, 1), (1, n_rounds))
+        forms = _forms(contraction, ipu)
+        for candidate in (cut for form in forms for way in ways for cut in _cuts(form, ipu, half_partials, n_tiles, way)):
+            compute, reduce, exchange, _, _, n_bytes = candidate
+            if n_bytes < fewest_bytes:
+                smallest, fewest_bytes = candidate, n_bytes
+            if n_bytes <= memory_bytes and compute + reduce + exchange < fewest_cycles:
+                best, fewest_cycles = candidate, compute + reduce + exchange
         n_rounds *= 2
-    assert smallest is not None
-    return best or smallest
+    found = best or smallest
+    assert found is not None
+    macs = _macs_per_cycle(contraction, ipu, half_partials=half_partials)
+    return Product(contraction.macs / (macs * ipu.n_tiles), *found)
 
 
 def _forms(c: Contraction, ipu: Ipu) -> Iterator[Contraction]:
@@ -83,25 +93,23 @@ def _forms(c: Contraction, ipu: Ipu) -> Iterator[Contraction]:
         yield replace(c, inner=c.inner * c.taps, taps=1, in_positions=c.rows)
 
 
-def _cuts(c: Contraction, ipu: Ipu, half_partials: bool, n_tiles: int, n_rounds: int) -> Iterator[Product]:
+def _cuts(c: Contraction, ipu: Ipu, half_partials: bool, n_tiles: int, rounds: Tuple[int, int]) -> Iterator[_Cut]:
+    """Cuts with so many rounds over (columns, inner), of which one is 1."""
+    column_rounds, inner_rounds = rounds
     unit_in, _ = _units(c, ipu)
+    work_of = _tile_work(c, ipu, half_partials, rounds)
     for groups, inner, columns in _packings(c, ipu):
-        yield from _cuts_of_packed(c, ipu, half_partials, n_tiles, n_rounds, (groups, inner, -(-columns // n_rounds)), unit_in)
-
-
-def _cuts_of_packed(
-    c: Contraction, ipu: Ipu, half_partials: bool, n_tiles: int, n_rounds: int, packed: Tuple[int, int, int], unit_in: int
-) -> Iterator[Product]:
-    groups, inner, columns = packed
-    for group_parts in dict.fromkeys((min(groups, n_tiles), -(-min(groups, n_tiles) // 2))):
-        for columns_tile in _sizes(columns, ipu.amp_output_channels):
-            column_parts = -(-columns // columns_tile)
-            for inner_tile in _sizes(inner, unit_in):
-                inner_parts = -(-inner // inner_tile)
-                left = n_tiles // (group_parts * column_parts * inner_parts)
-                if left:
-                    parts = (group_parts, min(c.rows, left), column_parts, inner_parts)
-                    yield _tile_work(c, ipu, half_partials, groups, inner_tile, columns_tile, parts, n_rounds)
+        inner, columns = -(-inner // inner_rounds), -(-columns // column_rounds)
+        columns_tiles = list(_sizes(columns, ipu.amp_output_channels))
+        inner_tiles = list(_sizes(inner, unit_in))
+        for group_parts in dict.fromkeys((min(groups, n_tiles), -(-min(groups, n_tiles) // 2))):
+            for columns_tile in columns_tiles:
+                column_parts = -(-columns // columns_tile)
+                for inner_tile in inner_tiles:
+                    inner_parts = -(-inner // inner_tile)
+                    left = n_tiles // (group_parts * column_parts * inner_parts)
+                    if left:
+                        yield work_of(groups, inner_tile, columns_tile, (group_parts, min(c.rows, left), column_parts, inner_parts))
 
 
 def _sizes(total: int, unit: int) -> Iterator[int]:
@@ -133,56 +141,53 @@ def _packings(c: Contraction, ipu: Ipu) -> Iterator[Tuple[int, int, int]]:
         yield -(-c.groups // packed), c.inner * packed, c.columns * packed
 
 
+def _macs_per_cycle(c: Contraction, ipu: Ipu, *, half_partials: bool) -> int:
+    if c.bits == 32:
+        return ipu.amp_macs_per_tile_per_cycle_float
+    return ipu.amp_macs_per_tile_per_cycle_half if half_partials else ipu.amp_macs_per_tile_per_cycle_half_float
+
+
 def _tile_work(
-    c: Contraction,
-    ipu: Ipu,
-    half_partials: bool,
-    groups: int,
-    inner_tile: int,
-    columns_tile: int,
-    parts: Tuple[int, int, int, int],
-    n_rounds: int,
-) -> Product:
-    group_parts, row_parts, column_parts, inner_parts = parts
-    groups_tile, rows_tile = -(-groups // group_parts), -(-c.rows // row_parts)
+    c: Contraction, ipu: Ipu, half_partials: bool, rounds: Tuple[int, int]
+) -> Callable[[int, int, int, Tuple[int, int, int, int]], _Cut]:
+    """What the busiest tile does, as a function of (groups, inner of a tile, columns of a tile, parts of groups, rows, columns, inner)."""
     unit_in, unit_out = _units(c, ipu)
     width = c.bits // 8
-    half = c.bits == 16 and half_partials
-    partial_width = 2 if half else 4
-    macs = (
-        ipu.amp_macs_per_tile_per_cycle_float
-        if c.bits == 32
-        else ipu.amp_macs_per_tile_per_cycle_half
-        if half
-        else ipu.amp_macs_per_tile_per_cycle_half_float
-    )
-
-    blocks = groups_tile * c.taps * -(-inner_tile // unit_in) * -(-columns_tile // unit_out)
-    workers = ipu.n_workers_per_tile
-    products = workers * -(-rows_tile // workers) * unit_in * unit_out / macs
-    load = unit_in * unit_out * width / _WEIGHT_LOAD_BYTES_PER_CYCLE
-    compute = _VERTEX_CYCLES + blocks * (products + load + _BLOCK_OVERHEAD_CYCLES)
-
-    positions = rows_tile * c.in_positions / c.rows if c.in_positions else float(rows_tile)
-    if c.taps > 1:  # neighbouring tiles need each other's edges
-        positions = (math.sqrt(positions) + math.sqrt(c.taps) - 1) ** 2
-    in_bytes = groups_tile * positions * inner_tile * width
-    weight_bytes = float(groups_tile * c.taps * inner_tile * columns_tile * width)
-    out_bytes = float(groups_tile * rows_tile * columns_tile * partial_width)
+    partial_width = 2 if c.bits == 16 and half_partials else 4
+    column_rounds, inner_rounds = rounds
+    n_rounds = column_rounds * inner_rounds
+    workers, taps, rows = ipu.n_workers_per_tile, c.taps, c.rows
+    block_products = workers * unit_in * unit_out / _macs_per_cycle(c, ipu, half_partials=half_partials)
+    block_overhead = unit_in * unit_out * width / _WEIGHT_LOAD_BYTES_PER_CYCLE + _BLOCK_OVERHEAD_CYCLES
+    in_positions_per_row = c.in_positions / rows if c.in_positions else 1.0
+    edges = math.sqrt(taps) - 1
     rate = ipu.exchange_bytes_per_tile_per_cycle
     # Neighbouring tiles differ in columns, so that two of them receive the same input, over one bus at twice the rate.
     in_rate = 2 * rate
-    exchange = in_bytes / in_rate + weight_bytes / rate
-    reduce = 0.0
-    if inner_parts > 1:
+    vector_rate = ipu.vector_bytes_per_cycle
+
+    def work_of(groups: int, inner_tile: int, columns_tile: int, parts: Tuple[int, int, int, int]) -> _Cut:
+        group_parts, row_parts, column_parts, inner_parts = parts
+        groups_tile, rows_tile = -(-groups // group_parts), -(-rows // row_parts)
+        blocks = groups_tile * taps * -(-inner_tile // unit_in) * -(-columns_tile // unit_out)
+        compute = _VERTEX_CYCLES + blocks * (-(-rows_tile // workers) * block_products + block_overhead)
+        positions = rows_tile * in_positions_per_row
+        if taps > 1:  # neighbouring tiles need each other's edges
+            positions = (math.sqrt(positions) + edges) ** 2
+        in_bytes = groups_tile * positions * inner_tile * width
+        weight_bytes = groups_tile * taps * inner_tile * columns_tile * width
+        out_bytes = groups_tile * rows_tile * columns_tile * partial_width
+        exchange = in_bytes / in_rate + weight_bytes / rate
+        n_tiles = group_parts * row_parts * column_parts * inner_parts
+        n_bytes = in_bytes + weight_bytes + out_bytes
+        reduce = 0.0
+        if inner_rounds > 1:  # what a round gives is added to the sum of those before
+            n_bytes += out_bytes
+            reduce = (n_rounds - 1) * out_bytes / vector_rate
+        if inner_parts == 1:
+            return n_rounds * compute, reduce, n_rounds * exchange, n_rounds, n_tiles, n_bytes
         exchange += out_bytes * (inner_parts - 1) / inner_parts / rate
-        reduce = out_bytes / ipu.vector_bytes_per_cycle
-    return Product(
-        ideal_cycles=c.macs / (macs * ipu.n_tiles),
-        compute_cycles=n_rounds * compute,
-        reduce_cycles=n_rounds * reduce,
-        exchange_cycles=n_rounds * exchange,
-        n_supersteps=n_rounds * (2 if inner_parts > 1 else 1),
-        n_tiles=group_parts * row_parts * column_parts * inner_parts,
-        temporary_bytes=in_bytes + weight_bytes + out_bytes,
-    )
+        reduce += n_rounds * out_bytes / vector_rate
+        return n_rounds * compute, reduce, n_rounds * exchange, 2 * n_rounds, n_tiles, n_bytes
+
+    return work_of

@@ -20,20 +20,12 @@ from softipu.report.plan import Plan, Schedule
 
 @dataclass(frozen=True)
 class TimeReport:
-    """What ``price_time`` finds: of the stages and of the step."""
+    """What ``time_of`` finds: of the stages and of the step."""
 
     stages: Tuple[StageTime, ...]
     step: StepTime
     items_per_second: float
     cycles: Tuple[StageCycles, ...]
-
-
-def price_time(
-    workload: Workload, stages: Sequence[StageOps], spec: Optional[OptimizerSpec], plan: Plan, system: System, calibration: Calibration
-) -> TimeReport:
-    """Time of a step of ``plan`` on ``system``; ``spec`` is None for inference."""
-    cycles = price_stages(workload, stages, plan, system, calibration)
-    return time_of(workload, stages, cycles, spec, plan, system, calibration)
 
 
 def price_stages(
@@ -52,7 +44,12 @@ def time_of(
     system: System,
     calibration: Calibration,
 ) -> TimeReport:
-    """The same from the cycles of the stages."""
+    """Time of a step of ``plan`` on ``system``.
+
+    Args:
+        stages, cycles: what its IPUs do, and how long each takes for a micro-batch.
+        spec: None for inference.
+    """
     ipu = system.ipu
     timed = tuple(_stage_time(workload, s, c, plan, system) for s, c in zip(stages, cycles))
     seconds = [StageSeconds(t.ipu, _total(t.forward), _total(t.backward)) for t in timed]
@@ -181,5 +178,5 @@ def modules_of(stages: Sequence[StageOps], cycles: Sequence[StageCycles], clock_
 
 
 __all__ = [
-    "BACKWARD", "FORWARD", "TimeReport", "host_bytes", "modules_of", "owned_parameters", "price_stages", "price_time", "time_of",
+    "BACKWARD", "FORWARD", "TimeReport", "host_bytes", "modules_of", "owned_parameters", "price_stages", "time_of",
 ]  # fmt: skip

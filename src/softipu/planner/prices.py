@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Dict, Optional
 
 from softipu.capture.update import OptimizerSpec
-from softipu.cost import price
+from softipu.cost.price import Pricing
 from softipu.hardware import Calibration, System
 from softipu.planner.choice import Choice
 from softipu.planner.micro_batches import MicroBatches
@@ -38,6 +38,7 @@ class Prices:
         self.accumulates = True  # or one micro-batch an update
         self._accumulations: Dict[int, int] = {}  # by stages: what was chosen last, to begin with
         self._priced: Dict[Plan, CostReport] = {}
+        self._pricings: Dict[int, Pricing] = {}  # by micro-batch
 
     def __len__(self) -> int:
         """Plans priced."""
@@ -67,8 +68,10 @@ class Prices:
     def of_plan(self, plan: Plan) -> CostReport:
         """Of a plan as it is."""
         if plan not in self._priced:
-            workload = self._batches.at(plan.micro_batch)
-            self._priced[plan] = price(workload, self._optimizer, plan, self._system, self._calibration)
+            n = plan.micro_batch
+            if n not in self._pricings:
+                self._pricings[n] = Pricing(self._batches.at(n), self._optimizer, self._system, self._calibration)
+            self._priced[plan] = self._pricings[n].of(plan)
         return self._priced[plan]
 
     def plan(self, choice: Choice) -> Plan:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softipu.cost import Partials, Plan, Stage, price
+from softipu.cost.price import Pricing
 from softipu.errors import Error
 from softipu.hardware import CALIBRATION, find_system
 from softipu.report.cost_report import MemoryCategory, Phase
@@ -158,3 +159,20 @@ def test_too_small_a_system_is_an_error():
 def test_training_needs_an_optimizer():
     with pytest.raises(Error, match="A training step is priced with its optimizer"):
         price(workload(), None, plan_at([]), POD4)
+
+
+def test_plans_priced_together_cost_what_each_costs_alone():
+    # They share what does not depend on repetitions, replicas and the place of the optimizer's state.
+    together = Pricing(workload(), adam(workload()), POD16)
+    for changes in (
+        {},
+        {"gradient_accumulation": 1},
+        {"gradient_accumulation": 64},
+        {"replicas": 4},
+        {"optimizer_state_off_chip": True},
+        {"replicas": 2, "replicated_tensor_sharding": True},
+        {"device_iterations": 8},
+        {"available_memory_proportion": (0.1,)},
+    ):
+        plan = plan_at(["layers.2"], recompute=True, **changes)
+        assert together.of(plan) == priced(plan)

@@ -106,3 +106,10 @@ def test_more_tiles_never_take_more_cycles(rows, inner, columns, n_tiles):
 
 def test_cycles_are_the_same_on_chips_that_differ_in_clock_only():
     assert plan(matmul(512, 768, 768), GC200) == plan(matmul(512, 768, 768), BOW)
+
+
+def test_a_product_of_many_rows_is_cut_in_rounds_over_what_is_summed():
+    # Attention of 40 sequences of 384 tokens and 12 heads: a cut of rows alone leaves more than 0.15 of a tile to the operands.
+    few, many = (plan(matmul(384, 384, 64, groups=12 * n), proportion=0.15) for n in (20, 40))
+    assert many.temporary_bytes <= 0.15 * SRAM
+    assert many.cycles <= 2.3 * few.cycles

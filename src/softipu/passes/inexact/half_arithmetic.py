@@ -10,6 +10,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_aggregate
 
+from softipu.capture._torch_private import fake_of_dtype
 from softipu.graph.device_value import keep_device_value
 from softipu.graph.effects import overload_of, written_arguments
 from softipu.graph.origin import KEY, origin_of
@@ -67,7 +68,7 @@ def _widen(graph_module: GraphModule, node: Node) -> None:
             if isinstance(source.meta.get("val"), torch.Tensor) and _is_half(source.meta["val"]):
                 wide[source] = graph.call_function(aten._to_copy.default, (source,), {"dtype": torch.float32})
                 # It runs where its op does: a weight belongs to no block of its own.
-                wide[source].meta.update({**source.meta, "val": source.meta["val"].to(torch.float32), KEY: origin_of(node)})
+                wide[source].meta.update({**source.meta, "val": fake_of_dtype(source.meta["val"], torch.float32), KEY: origin_of(node)})
                 keep_device_value(wide[source], source.meta["val"], emulated=True)
     node.args = map_aggregate(node.args, lambda v: _wide_dtype(wide.get(v, v) if isinstance(v, Node) else v))
     node.kwargs = map_aggregate(node.kwargs, lambda v: _wide_dtype(wide.get(v, v) if isinstance(v, Node) else v))
@@ -87,7 +88,7 @@ def _widen(graph_module: GraphModule, node: Node) -> None:
             narrow.meta.update(node.meta)
             keep_device_value(narrow, result, emulated=True)
             node.replace_all_uses_with(narrow, delete_user_cb=lambda user: user is not narrow)
-            node.meta = {**node.meta, "val": result.to(torch.float32)}
+            node.meta = {**node.meta, "val": fake_of_dtype(result, torch.float32)}
     if isinstance(result, (list, tuple)):
         _narrow_items(graph_module, node, users, result)
 
@@ -115,5 +116,5 @@ def _narrow_items(graph_module: GraphModule, node: Node, users: Any, result: Any
             keep_device_value(item, value)
             keep_device_value(narrow, value, emulated=True)
             item.replace_all_uses_with(narrow, delete_user_cb=lambda user, keep=narrow: user is not keep)
-            item.meta = {**item.meta, "val": value.to(torch.float32)}
-    node.meta = {**node.meta, "val": tuple(v.to(torch.float32) if _is_half(v) else v for v in result)}
+            item.meta = {**item.meta, "val": fake_of_dtype(value, torch.float32)}
+    node.meta = {**node.meta, "val": tuple(fake_of_dtype(v, torch.float32) if _is_half(v) else v for v in result)}

@@ -1,7 +1,8 @@
 """Runs a module's forward (and backward) once on fake tensors and keeps the ATen graph."""
 
 import logging
-from typing import Any, Callable, Dict, List, Sequence, Set, Tuple
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Set, Tuple
 
 import torch
 from torch import nn
@@ -10,13 +11,14 @@ import softipu.capture.fake_kernels  # noqa: F401  (registers the kernels)
 from softipu.capture._torch_private import FakeTensorMode, disable_torch_function, new_fake_mode, trace
 from softipu.capture.bodies import refuse_leaked_values
 from softipu.capture.checkpoints import without_checkpoints
-from softipu.capture.context import capturing
+from softipu.capture.context import CaptureContext, capturing
 from softipu.capture.half_attention import attention_as_given
 from softipu.capture.leaks import refuse_leaks, values_before
 from softipu.capture.losses import final_loss
 from softipu.capture.module_trail import ModuleTrail
 from softipu.capture.shared_results import join_shared_results
 from softipu.capture.static_forms import without_value_checks
+from softipu.capture.static_layers import static_layers
 from softipu.capture.step_rules import StepRules
 from softipu.capture.user_code import explain
 from softipu.capture.weights_in_place import replaced, unique_buffers, unique_parameters
@@ -103,9 +105,7 @@ class _Recorder:
             context.with_own_weights = lambda: replaced(self.module, own)
             context.here = lambda: trail.path
             context.on_block = lambda block: trail.enter_block(block, context.recent)
-            with trail.forward(outputs), replaced(self.module, swap), without_value_checks(), without_checkpoints(), StepRules(
-                context
-            ), torch.enable_grad() if self.training else torch.no_grad():
+            with trail.forward(outputs), replaced(self.module, swap), self._rules(context):
                 outputs.extend(self.forward(by_role[Role.INPUT]))
                 self._check_registries(swap)
                 refuse_leaked_values(outputs)
@@ -118,16 +118,19 @@ class _Recorder:
                 gradients = self._gradients(loss, by_role[Role.PARAMETER], by_role[Role.LOSS_SCALE][0])
         return outputs + gradients
 
+    @contextmanager
+    def _rules(self, context: CaptureContext) -> Iterator[None]:
+        """PyTorch and its layers as the forward of an IPU has them."""
+        gradients = torch.enable_grad() if self.training else torch.no_grad()
+        with without_value_checks(), static_layers(), without_checkpoints(), StepRules(context), gradients:
+            yield
+
     def _gradients(self, loss: torch.Tensor, parameters: List[torch.Tensor], scale: torch.Tensor) -> List[torch.Tensor]:
         trainable = [(name, p) for name, p in zip(self.parameters, parameters) if p.requires_grad]
-        if not trainable:
-            raise CaptureError(
-                "No parameter is trainable, so there is nothing to train. Check requires_grad, or use poptorch.inferenceModel."
-            )
-        if not loss.requires_grad:
+        if not trainable or not loss.requires_grad:
             _log.warning(
                 "softipu: the loss does not depend on any trainable parameter, so no weight will change. "
-                "Check for .detach() and torch.no_grad(), or use poptorch.inferenceModel."
+                "Check for .detach(), torch.no_grad() and requires_grad=False, or use poptorch.inferenceModel."
             )
             return []
         seed = scale.to(loss.dtype).expand(loss.shape)

@@ -1,6 +1,6 @@
 """Shapes of ops that PyTorch calls data-dependent, but which have fixed shapes on an IPU."""
 
-from typing import Any, Tuple
+from typing import Any, Optional, Tuple
 
 import torch
 from torch.utils._pytree import tree_map
@@ -31,6 +31,45 @@ def ctc_loss_backward(
         return torch.empty_like(log_probs_TBV, memory_format=torch.contiguous_format)
 
 
+@fake_kernel(aten._efficientzerotensor.default)
+def zeros(fake_mode: Any, func: Any, size: Any, **named: Any) -> torch.Tensor:
+    """The gradient of a function that has none (sgn), where the step runs; PyTorch's fake one is on no device."""
+    with fake_mode:
+        return torch.zeros(size, dtype=named.get("dtype"))
+
+
+@fake_kernel(aten.multi_margin_loss_backward.default, aten.multilabel_margin_loss_backward.default)
+def like_scores(fake_mode: Any, func: Any, gradient: torch.Tensor, scores: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
+    """One number for each of the scores; PyTorch runs the kernel on zeros, and has none for half."""
+    with fake_mode:
+        return torch.empty_like(scores, memory_format=torch.contiguous_format)
+
+
+@fake_kernel(aten.multi_margin_loss.default)
+def multi_margin_loss(
+    fake_mode: Any,
+    func: Any,
+    scores: torch.Tensor,
+    target: torch.Tensor,
+    p: float = 1,
+    margin: float = 1,
+    weight: Optional[torch.Tensor] = None,
+    reduction: int = 1,
+) -> torch.Tensor:
+    """One loss for each row, or one for all."""
+    with fake_mode:
+        return scores.new_empty(() if reduction else target.shape)
+
+
+@fake_kernel(aten.multilabel_margin_loss_forward.default)
+def multilabel_margin_loss(
+    fake_mode: Any, func: Any, scores: torch.Tensor, target: torch.Tensor, reduction: int
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    """One loss for each row, or one for all; and which scores are of labels."""
+    with fake_mode:
+        return scores.new_empty(() if reduction else target.shape[:-1]), scores.new_empty(target.shape)
+
+
 # torch 2.0 finds the results' shapes by running these on zeros, and has no kernels for half.
 _WITHOUT_SHAPES = (
     aten._cdist_backward.default,
@@ -39,6 +78,8 @@ _WITHOUT_SHAPES = (
     aten.max_pool3d_with_indices_backward.default,
     aten.replication_pad3d_backward.default,
     aten.smooth_l1_loss_backward.default,
+    aten.nll_loss2d_forward.default,
+    aten.nll_loss2d_backward.default,
 )
 
 

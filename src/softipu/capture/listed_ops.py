@@ -10,6 +10,7 @@ from typing import List, Optional, Set, Tuple
 from torch.fx import GraphModule, Node
 
 from softipu.capture._torch_private import graph_being_traced
+from softipu.capture.refused_ops import refused
 from softipu.capture.user_code import Line, calling_line
 from softipu.graph.effects import overload_of
 from softipu.graph.python_calls import with_inner_graphs
@@ -72,7 +73,11 @@ class UnlistedOpWatch:
         self._last: Optional[Node] = None
 
     def look(self) -> None:
-        """Looks at the nodes that are new since the last look."""
+        """Looks at the nodes that are new since the last look.
+
+        Raises:
+            CaptureError: one is an op that PopTorch refuses.
+        """
         graph = graph_being_traced()
         if graph is None:
             return
@@ -87,6 +92,9 @@ class UnlistedOpWatch:
             if name is not None:
                 line = line or calling_line()
                 node.meta[_KEY] = line
+            error = refused(node, None)
+            if error is not None:
+                raise refused(node, calling_line()) or error
         self._last = newest
 
 

@@ -28,8 +28,9 @@ def final_loss(marked: List[MarkedLoss]) -> torch.Tensor:
         strangers = [m for m in strangers if m.explicit]
     if strangers:
         raise Error(
-            f"Multiple independent losses found in graph: {len(strangers) + 1} losses do not feed one another. "
-            "Add them up and mark the sum: loss = poptorch.identity_loss(loss_a + loss_b, reduction='none')."
+            "Multiple independent losses found in graph. Graph must have one final loss. Wrap final graph loss in poptorch.identity_loss. "
+            f"{len(strangers) + 1} losses do not feed one another: add them up and mark the sum, "
+            "loss = poptorch.identity_loss(loss_a + loss_b, reduction='none')."
         )
     return last.value
 

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from softipu.capture.context import current
 from softipu.capture.static_losses import LOSS_SUBSTITUTES
+from softipu.capture.static_statistics import STATISTICS_SUBSTITUTES
 
 _one_hot, _bincount = F.one_hot, torch.bincount
 
@@ -67,6 +68,15 @@ def random_(tensor: torch.Tensor, *limits: int, **named: Any) -> torch.Tensor:
     return tensor.copy_(torch.randint(int(low), int(high), tensor.shape, device=tensor.device))
 
 
+def rrelu(input: torch.Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False) -> torch.Tensor:
+    """Leaky ReLU with slopes drawn between two limits, or their mean outside training; PyTorch 2.0 has no kernel of it for half."""
+    if not training:
+        return F.leaky_relu(input, (lower + upper) / 2, inplace)
+    slopes = torch.empty_like(input).uniform_(lower, upper)
+    result = torch.where(input <= 0, input * slopes, input)
+    return input.copy_(result) if inplace else result
+
+
 SUBSTITUTES: Dict[Callable[..., Any], Callable[..., Any]] = {
     F.one_hot: one_hot,
     torch.bincount: bincount,
@@ -74,7 +84,10 @@ SUBSTITUTES: Dict[Callable[..., Any], Callable[..., Any]] = {
     torch.repeat_interleave: repeat_interleave,
     torch.Tensor.repeat_interleave: repeat_interleave,
     torch.Tensor.random_: random_,
+    F.rrelu: rrelu,
+    torch.rrelu: rrelu,
     **LOSS_SUBSTITUTES,
+    **STATISTICS_SUBSTITUTES,
 }
 
 

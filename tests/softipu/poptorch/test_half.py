@@ -134,3 +134,77 @@ def test_half_layers_in_blocks_run_on_the_ipus_of_their_blocks():
     model = Split().half()
     trainer = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.1))
     assert torch.isfinite(trainer(torch.randn(6, 6).half(), torch.randint(0, 3, (6,))))
+
+
+class Margins(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.scale, self.function = nn.Parameter(torch.ones(())), function
+
+    def forward(self, x, target):
+        return self.function(x * self.scale, target)
+
+
+MAPS = torch.arange(24.0).reshape(2, 3, 4).sin()
+
+
+@pytest.mark.parametrize("function, x, target", [
+    (F.multi_margin_loss, MAPS[0], torch.tensor([0, 3, 1])),
+    (F.multilabel_margin_loss, MAPS[0], torch.tensor([[0, 2, -1, 1], [1, -1, 0, 0], [3, 2, 1, 0]])),
+    (lambda x, t: F.nll_loss(F.log_softmax(x, 1), t), MAPS, torch.tensor([[0, 1, 2, 0], [2, 2, 1, 1]])),
+    (lambda x, t: F.cross_entropy(x.unsqueeze(-1), t.unsqueeze(-1)), MAPS, torch.tensor([[0, 1, 2, 0], [2, 2, 1, 1]])),
+], ids=["multi margin", "multilabel margin", "nll of maps", "cross entropy of maps"])  # fmt: skip
+def test_losses_without_half_kernels_train_in_half(function, x, target):
+    host, model = Margins(function), Margins(function).half()
+    loss = host(x.half().float(), target)
+    loss.backward()
+    trainer = poptorch.trainingModel(model, optimizer=torch.optim.SGD(model.parameters(), lr=0.5))
+    got = trainer(x.half(), target)
+    assert got.dtype == HALF
+    torch.testing.assert_close(got.float(), loss.detach(), rtol=4e-3, atol=4e-3)
+    torch.testing.assert_close(model.scale.detach().float(), 1.0 - 0.5 * host.scale.grad, rtol=4e-3, atol=4e-3)
+
+
+@pytest.mark.parametrize("weight", [HALF, FLOAT])
+def test_linear_layer_of_one_row_keeps_its_shape(weight):
+    layer = nn.Linear(6, 4).to(weight)
+    x = torch.linspace(-1.0, 1.0, 6).to(HALF)
+    got = poptorch.inferenceModel(layer)(x)
+    assert got.shape == (4,) and got.dtype == HALF
+    torch.testing.assert_close(got.float(), F.linear(x.float(), layer.weight.float(), layer.bias.float()).detach(), rtol=2e-3, atol=2e-3)
+
+
+def test_bernoulli_draws_in_half():
+    class Drawn(nn.Module):
+        def forward(self, p):
+            return torch.bernoulli(p), torch.empty_like(p).bernoulli_(p)
+
+    for drawn in poptorch.inferenceModel(Drawn())(torch.full((4000,), 0.25, dtype=HALF)):
+        assert drawn.dtype == HALF and set(drawn.tolist()) == {0.0, 1.0}
+        assert drawn.float().mean().item() == pytest.approx(0.25, abs=0.03)
+
+
+@pytest.mark.parametrize("dtype", [HALF, FLOAT])
+def test_randomised_leaky_relu_draws_slopes_in_training_and_takes_their_mean_else(dtype):
+    x = torch.linspace(-4.0, 4.0, 2001).to(dtype)
+    below = x < 0
+    drawn = poptorch.inferenceModel(nn.RReLU(0.25, 0.5).train())(x)
+    slopes = (drawn / x)[below].float()
+    assert drawn.dtype == dtype and torch.equal(drawn[~below], x[~below])
+    assert 0.24 < slopes.min() < 0.27 and 0.48 < slopes.max() < 0.51
+    fixed = poptorch.inferenceModel(nn.RReLU(0.25, 0.5).eval())(x)
+    torch.testing.assert_close(fixed[below].float(), 0.375 * x[below].float(), rtol=1e-3, atol=1e-6)
+
+
+def test_sign_has_a_gradient_of_zero():
+    class Signs(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.tensor([2.0, -3.0]))
+
+        def forward(self):
+            return poptorch.identity_loss((torch.sgn(self.w) + self.w).sum(), "none")
+
+    model = Signs()
+    poptorch.trainingModel(model, optimizer=torch.optim.SGD(model.parameters(), lr=0.5))()
+    assert model.w.tolist() == [1.5, -3.5]

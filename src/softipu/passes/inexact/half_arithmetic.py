@@ -25,7 +25,7 @@ _MOVES = frozenset(
     squeeze unbind split split_with_sizes chunk cat stack as_strided contiguous lift_fresh lift_fresh_copy constant_pad_nd flip
     roll repeat index gather index_select embedding unfold diagonal narrow slice_backward select_backward slice_scatter
     select_scatter where masked_fill masked_fill_ empty_strided new_empty_strided view_as_real view_as_complex arange
-    scalar_tensor native_dropout movedim
+    scalar_tensor native_dropout movedim squeeze_ unsqueeze_ transpose_ t_ as_strided_ swapaxes_ swapdims_ detach_ resize_ resize_as_
     """.split()
 )
 

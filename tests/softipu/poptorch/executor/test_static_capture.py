@@ -160,7 +160,7 @@ def test_no_loss_and_independent_losses_are_errors():
 
     with pytest.raises(poptorch.Error, match="Couldn't find a loss in graph"):
         poptorch.trainingModel(NoLoss())(torch.ones(3))
-    with pytest.raises(poptorch.Error, match="Multiple independent losses found in graph"):
+    with pytest.raises(poptorch.Error, match="Multiple independent losses found in graph. Graph must have one final loss. Wrap"):
         poptorch.trainingModel(Two())(torch.ones(3))
 
 
@@ -208,3 +208,27 @@ def test_missing_and_surplus_arguments():
         executor(torch.ones(1, 2), torch.ones(1, 2))
     with pytest.raises(AssertionError, match="Unknown argument"):
         executor(wrong=torch.ones(1, 2))
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW, poptorch.optim.LAMB])
+@pytest.mark.parametrize("how", ["detached", "frozen"])
+def test_a_loss_without_trainable_parameters_runs_with_a_warning(how, optimizer, caplog):
+    class Fixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 2).requires_grad_(how == "detached")
+
+        def forward(self, x):
+            y = self.layer(x).detach() if how == "detached" else self.layer(x)
+            return y, poptorch.identity_loss(y.sum(), "none")
+
+    model, x = Fixed(), torch.randn(4, 3)
+    weight = model.layer.weight.detach().clone()
+    trainer = poptorch.trainingModel(model, optimizer=optimizer(model.parameters(), lr=0.5))
+    for _ in range(2):
+        y, _ = trainer(x)
+    torch.testing.assert_close(y, F.linear(x, weight, model.layer.bias.detach()))
+    assert torch.equal(model.layer.weight.detach(), weight)
+    assert [r.getMessage().startswith("softipu: the loss does not depend on any trainable parameter") for r in caplog.records].count(
+        True
+    ) == 1

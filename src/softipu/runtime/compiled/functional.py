@@ -8,6 +8,8 @@ from torch.fx import GraphModule, Interpreter, Node
 
 from softipu.capture._torch_private import FakeTensorMode, backend_decompositions, new_fake_mode, trace
 from softipu.passes.exact.dead_code import DeadCode
+from softipu.runtime.compiled.attention import Attention, causal_masks, is_attention
+from softipu.runtime.compiled.products import product_plus_bias
 
 aten = torch.ops.aten
 
@@ -37,6 +39,7 @@ def functional(graph_module: GraphModule, examples: Sequence[torch.Tensor]) -> F
         examples: shapes, strides and dtypes of its inputs.
     """
     held = {str(n.target): _attribute(graph_module, str(n.target)) for n in graph_module.graph.nodes if n.op == "get_attr"}
+    held.update(causal_masks(graph_module))
     constants = [t.detach() for t in held.values()]
     mode = new_fake_mode()
     with mode:
@@ -56,11 +59,20 @@ def functional(graph_module: GraphModule, examples: Sequence[torch.Tensor]) -> F
 
 
 class _Rewritten(Interpreter):
-    """Runs a graph with given constants, and with the ops that say in their schema what they write."""
+    """Runs a graph with given constants, with the ops that say in their schema what they write, and with those that compile best."""
 
     def __init__(self, graph_module: GraphModule, constants: Dict[str, torch.Tensor]) -> None:
         super().__init__(graph_module)
         self._constants = constants
+        self._attention = Attention(constants)
+
+    def run_node(self, n: Node) -> Any:
+        if is_attention(n):
+            args, kwargs = self.fetch_args_kwargs_from_env(n)
+            value = self._attention(n, args, kwargs)
+            if value is not None:
+                return value
+        return super().run_node(n)
 
     def get_attr(self, target: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
         return self._constants[str(target)]
@@ -69,7 +81,8 @@ class _Rewritten(Interpreter):
         if target is aten.native_batch_norm.default and args[5] and args[3] is not None:
             # native_batch_norm's schema does not say that it writes the running statistics.
             return aten._native_batch_norm_legit.default(*args, **kwargs)
-        return super().call_function(target, args, kwargs)
+        value = product_plus_bias(target, args, kwargs)
+        return super().call_function(target, args, kwargs) if value is None else value
 
 
 def _attribute(graph_module: GraphModule, target: str) -> torch.Tensor:

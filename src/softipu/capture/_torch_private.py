@@ -4,6 +4,7 @@ Each name says what it is used for and on which versions it was checked.
 """
 
 import contextlib
+import ctypes
 import importlib
 import importlib.util
 import io
@@ -45,6 +46,7 @@ __all__ = [
     "graph_being_traced",
     "is_traced",
     "kernel_files",
+    "load_kernel",
     "load_backend_source",
     "native_function",
     "node_of",
@@ -337,17 +339,35 @@ def _vector_module() -> Any:
     return _inductor("codecache" if importlib.util.find_spec("torch._inductor.cpu_vec_isa") is None else "cpu_vec_isa")
 
 
-def kernel_files(scope: Mapping[str, Any]) -> List[str]:
-    """Shared libraries that a loaded program calls. Checked on 2.0.1 (ctypes functions) and 2.13 (extension modules)."""
+def kernel_files(scope: Mapping[str, Any]) -> Dict[str, str]:
+    """Shared libraries that a loaded program calls, by the names that it has for their functions.
+
+    Checked on 2.0.1 (ctypes functions) and 2.13 (extension modules).
+    """
     codecache = _inductor("codecache")
     libraries = [library for library in codecache.CppCodeCache.cache.values() if hasattr(library, "_name")]
-    found = set()
-    for value in scope.values():
+    found: Dict[str, str] = {}
+    for name, value in scope.items():
         module = getattr(value, "__self__", None)
         if isinstance(module, ModuleType) and getattr(module, "__file__", None):
-            found.add(module.__file__)
-        found.update(library._name for library in libraries if any(value is f for f in vars(library).values()))
-    return sorted(str(name) for name in found)
+            found[name] = str(module.__file__)
+        for library in libraries:
+            if any(value is f for f in vars(library).values()):
+                found[name] = str(library._name)
+    return found
+
+
+def load_kernel(file: str) -> Any:
+    """The function of a shared library that Inductor compiled. Checked on 2.0.1 (for ctypes) and 2.13 (a module of its own)."""
+    address = getattr(torch._C._dynamo.guards, "_torchinductor_pyobject_tensor_data_ptr", None)
+    if address is None:
+        return ctypes.CDLL(file).kernel
+    os.environ["_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR"] = str(address)  # where the library looks for it
+    spec = importlib.util.spec_from_file_location(f"{os.path.basename(file)}.kernel", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.kernel
 
 
 def _inductor(name: str) -> Any:

@@ -19,9 +19,11 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-_SCHEMA = 2
+from softipu.runtime.compiled.cache_size import trim
+
+_SCHEMA = 3
 _PROGRAM = "program.py"
 
 
@@ -33,11 +35,13 @@ class Build:
         program: Python.
         folder: where its kernels are.
         instructions: vector instructions that they were compiled with, best first.
+        details: what was kept with it, JSON.
     """
 
     program: str
     folder: Path
     instructions: List[str]
+    details: Dict[str, Any]
 
     @property
     def path(self) -> str:
@@ -59,7 +63,8 @@ class ProgramCache:
             found = json.loads(note.read_text(encoding="utf-8"))
             folder, instructions = str(found["folder"]), [str(i) for i in found["instructions"]]
             files = {str(name): str(value) for name, value in found["files"].items()}
-            genuine = hmac.compare_digest(str(found["code"]), self._code(key, folder, instructions, files))
+            details = dict(found["details"])
+            genuine = hmac.compare_digest(str(found["code"]), self._code(key, folder, instructions, files, details))
         except (OSError, ValueError, KeyError, AttributeError, TypeError):
             _remove(note)
             return None
@@ -69,7 +74,9 @@ class ProgramCache:
         there = self.folder / folder
         if all(_digest(there / name) == value for name, value in files.items()):
             try:
-                return Build((there / _PROGRAM).read_text(encoding="utf-8"), there, instructions)
+                build = Build((there / _PROGRAM).read_text(encoding="utf-8"), there, instructions, details)
+                _touch(note)
+                return build
             except OSError:  # went away just now
                 return None
         _remove(note)
@@ -83,7 +90,9 @@ class ProgramCache:
         except OSError:
             return Path(tempfile.mkdtemp(prefix=f"{key}-", dir=str(_temporary_folder())))
 
-    def keep(self, key: str, folder: Path, program: str, kernels: Sequence[str], instructions: List[str]) -> bool:
+    def keep(
+        self, key: str, folder: Path, program: str, kernels: Sequence[str], instructions: List[str], details: Mapping[str, Any]
+    ) -> bool:
         """Makes the build in ``folder`` the one that is found; returns whether that was possible.
 
         Args:
@@ -92,32 +101,47 @@ class ProgramCache:
             program: Python.
             kernels: files ``.../xx/name`` that it calls; those of another build are copied into this one.
             instructions: what they were compiled with.
+            details: of the program, JSON.
         """
         try:
             _write(folder / _PROGRAM, program.encode())
             files = {_PROGRAM: hashlib.sha256(program.encode()).hexdigest()}
             for kernel in map(Path, kernels):
-                name = f"{kernel.parent.name}/{kernel.name}"
+                name = place_of(kernel)
                 if (folder / name).resolve() != kernel.resolve():
                     (folder / name).parent.mkdir(exist_ok=True)
                     _write(folder / name, kernel.read_bytes())
                 files[name] = _digest(folder / name)
-            code = self._code(key, folder.name, instructions, files)
-            note: Dict[str, Any] = {"schema": _SCHEMA, "folder": folder.name, "instructions": instructions, "files": files, "code": code}
+            note: Dict[str, Any] = {"schema": _SCHEMA, "folder": folder.name, "instructions": instructions, "files": files}
+            note.update(details=dict(details), code=self._code(key, folder.name, instructions, files, details))
             _write(self.folder / f"{key}.json", json.dumps(note).encode())
         except OSError:  # no space, or no permission: this process has what it needs in memory
             return False
+        trim(self.folder)
         return folder.parent == self.folder
 
-    def _code(self, key: str, folder: str, instructions: List[str], files: Dict[str, str]) -> str:
-        text = json.dumps([_SCHEMA, key, folder, instructions, sorted(files.items())])
+    def _code(self, key: str, folder: str, instructions: List[str], files: Dict[str, str], details: Mapping[str, Any]) -> str:
+        text = json.dumps([_SCHEMA, key, folder, instructions, sorted(files.items()), details], sort_keys=True)
         return hmac.new(self._secret, text.encode(), "sha256").hexdigest()
+
+
+def place_of(kernel: Path) -> str:
+    """Where in the folder of a build a kernel lies."""
+    return f"{kernel.parent.name}/{kernel.name}"
 
 
 def _remove(path: Path) -> None:
     try:
         path.unlink()
     except OSError:  # not there, or not ours: it is not used either way
+        return
+
+
+def _touch(note: Path) -> None:
+    """Makes it the most recently used."""
+    try:
+        os.utime(str(note))
+    except OSError:  # somebody else's folder
         return
 
 

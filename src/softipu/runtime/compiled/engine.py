@@ -1,27 +1,32 @@
 """The compiled engine: a graph becomes C++ kernels and a short Python program that calls them."""
 
+import functools
 import platform
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch.fx import GraphModule
 
-from softipu.capture._torch_private import backend_source, kernel_files, load_backend_source, vector_instructions
+from softipu.capture import _torch_private
+from softipu.capture._torch_private import backend_source, kernel_files, load_backend_source, load_kernel
 from softipu.capture.update.kernels import has_fused
 from softipu.errors import first_line
 from softipu.graph.aliases import storage_key
 from softipu.graph.python_calls import needs_interpreter
-from softipu.runtime.compiled.cache import ProgramCache
+from softipu.passes.exact import dead_code
+from softipu.runtime.compiled.cache import Build, ProgramCache, place_of
 from softipu.runtime.compiled.compiler import compiler_version, find_compiler, processor_features
-from softipu.runtime.compiled.functional import Functional, functional
-from softipu.runtime.compiled.graph_text import digest, graph_text
+from softipu.runtime.compiled.functional import constants_of, functional
+from softipu.runtime.compiled.graph_text import constant_text, digest, graph_text
+from softipu.runtime.compiled.instruction_checks import checked_instructions
+from softipu.runtime.compiled.light_program import lighten, run_light
 from softipu.runtime.compiled.progress import progress_line
 from softipu.runtime.compiled.scalars import Stage, split_scalars
 from softipu.runtime.engine import CannotCompile, EngineSettings, Function
 from softipu.runtime.interpreter import compile_graph
 
-_FORMAT = "3"  # of what is kept on disk
 _KERNELS = {"Adam": "_fused_adam_", "AdamW": "_fused_adamw_", "SGD": "_fused_sgd_"}  # PyTorch's own, by update rule
 Call = Callable[[List[Any]], Sequence[Any]]
 
@@ -55,29 +60,51 @@ class CompiledEngine:
             return compile_graph(graph_module)
         if needs_interpreter(graph_module):
             raise CannotCompile(f"the {title} has calls of Python (printing, host callbacks, loops) in it, which only the interpreter runs")
+        constants = constants_of(graph_module)
+        key = digest([graph_text(graph_module, [*examples]), *map(constant_text, constants), *self._surroundings()])
         try:
-            lowered = functional(graph_module, examples)
-            stages = split_scalars(lowered)
-            calls = [
-                self._program(stage.part, f"{title} ({i + 1} of {len(stages)})" if len(stages) > 1 else title)
-                for i, stage in enumerate(stages)
-            ]
+            programs = self._kept(key) or self._built(key, graph_module, examples, title)
         except Exception as error:  # whatever goes wrong in a compiler: the interpreter runs the graph
             raise CannotCompile(f"the {title} could not be compiled: {type(error).__name__}: {first_line(error)}") from error
-        return _chained(stages, calls, lowered.constants) if len(stages) > 1 else _Checked(calls[0], lowered.constants, graph_module)
+        return _chained(programs, constants) if len(programs) > 1 else _Checked(programs[0].call, constants, graph_module)
 
-    def _program(self, lowered: Functional, title: str) -> Call:
-        key = digest([graph_text(lowered.graph_module, lowered.fakes), *self._surroundings()])
-        known = self._cache.find(key)
-        if known is not None:
-            return load_backend_source(known.program, known.path, self._settings(known.folder), known.instructions)[0]
+    def _kept(self, key: str) -> Optional[List["_Program"]]:
+        """The programs of a graph from the cache; None if one is missing."""
+        first = self._cache.find(_of_stage(key, 0))
+        if first is None:
+            return None
+        others = [self._cache.find(_of_stage(key, i)) for i in range(1, int(first.details["n_stages"]))]
+        builds = [build for build in [first, *others] if build is not None]
+        if len(builds) < 1 + len(others):
+            return None
+        return [_Program(self._loaded(build), tuple(build.details["inputs"])) for build in builds]
+
+    def _loaded(self, build: Build) -> Call:
+        if build.details["kernels"] is None:
+            return load_backend_source(build.program, build.path, self._settings(build.folder), build.instructions)[0]
+        kernels = {name: load_kernel(str(build.folder / place)) for name, place in build.details["kernels"].items()}
+        return run_light(build.program, build.path, kernels)
+
+    def _built(self, key: str, graph_module: GraphModule, examples: Sequence[torch.Tensor], title: str) -> List["_Program"]:
+        stages = split_scalars(functional(graph_module, examples))
+        numbered = [f"{title} ({i + 1} of {len(stages)})" if len(stages) > 1 else title for i in range(len(stages))]
+        programs = []
+        for i, (stage, name) in enumerate(zip(stages, numbered)):
+            details = {"n_stages": len(stages), "inputs": list(stage.inputs)}
+            programs.append(_Program(self._build(_of_stage(key, i), stage, name, details), stage.inputs))
+        return programs
+
+    def _build(self, key: str, stage: Stage, title: str, details: Dict[str, Any]) -> Call:
         folder = self._cache.new_folder(key)
         settings = self._settings(folder)
         with progress_line(title, shown=self._shown):
-            source = backend_source(lowered.graph_module, lowered.fakes, lowered.mode, settings)
+            instructions = checked_instructions(self._cache, digest(["instructions", *self._surroundings()]), folder, settings)
+            source = backend_source(stage.part.graph_module, stage.part.fakes, stage.part.mode, settings)
             call, scope = load_backend_source(source, str(folder / "program.py"), settings)
-            instructions = vector_instructions(settings)
-        self._cache.keep(key, folder, source, kernel_files(scope), instructions)
+        kernels = kernel_files(scope)
+        light = lighten(source, scope, kernels)
+        places = {name: place_of(Path(file)) for name, file in kernels.items()} if light is not None else None
+        self._cache.keep(key, folder, light or source, sorted({*kernels.values()}), instructions, {**details, "kernels": places})
         return call
 
     def _settings(self, folder: Path) -> Dict[str, Any]:
@@ -93,7 +120,7 @@ class CompiledEngine:
 
     def _surroundings(self) -> List[str]:
         return [
-            _FORMAT,
+            _own_code(),
             torch.__version__,
             str(torch.version.git_version),
             platform.python_version(),
@@ -141,12 +168,36 @@ class _Checked:
         return broken
 
 
-def _chained(stages: List[Stage], calls: List[Call], constants: List[torch.Tensor]) -> Function:
-    numbers, tensors = calls
-    taken = stages[0].inputs
+@dataclass(frozen=True)
+class _Program:
+    """One of a chain.
+
+    Attributes:
+        call: takes a list.
+        inputs: which inputs and constants of the graph it takes, before what the program before it returned.
+    """
+
+    call: Call
+    inputs: Tuple[int, ...]
+
+
+def _chained(programs: List[_Program], constants: List[torch.Tensor]) -> Function:
+    numbers, tensors = programs
+    taken = numbers.inputs
 
     def run(*inputs: Any) -> Sequence[Any]:
         given = [*inputs, *constants]
-        return tensors([*given, *numbers([given[i] for i in taken])])
+        return tensors.call([*given, *numbers.call([given[i] for i in taken])])
 
     return run
+
+
+def _of_stage(key: str, number: int) -> str:
+    return digest([key, str(number)])
+
+
+@functools.lru_cache(maxsize=None)
+def _own_code() -> str:
+    """Of the modules that make programs: what another version of them made is not used."""
+    files = [*Path(__file__).parent.glob("*.py"), Path(_torch_private.__file__), Path(dead_code.__file__)]
+    return digest(file.read_text(encoding="utf-8") for file in sorted(files))

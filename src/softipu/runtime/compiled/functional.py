@@ -38,8 +38,7 @@ def functional(graph_module: GraphModule, examples: Sequence[torch.Tensor]) -> F
         graph_module: ATen ops; its inputs are tensors.
         examples: shapes, strides and dtypes of its inputs.
     """
-    held = {str(n.target): _attribute(graph_module, str(n.target)) for n in graph_module.graph.nodes if n.op == "get_attr"}
-    held.update(causal_masks(graph_module))
+    held = _held(graph_module)
     constants = [t.detach() for t in held.values()]
     mode = new_fake_mode()
     with mode:
@@ -56,6 +55,11 @@ def functional(graph_module: GraphModule, examples: Sequence[torch.Tensor]) -> F
     DeadCode().run(traced)  # torch 2.0's own takes a copy_ into an input for dead
     traced.recompile()
     return Functional(traced, fakes, mode, constants)
+
+
+def constants_of(graph_module: GraphModule) -> List[torch.Tensor]:
+    """The tensors that ``functional`` of this graph takes after the inputs."""
+    return [t.detach() for t in _held(graph_module).values()]
 
 
 class _Rewritten(Interpreter):
@@ -83,6 +87,11 @@ class _Rewritten(Interpreter):
             return aten._native_batch_norm_legit.default(*args, **kwargs)
         value = product_plus_bias(target, args, kwargs)
         return super().call_function(target, args, kwargs) if value is None else value
+
+
+def _held(graph_module: GraphModule) -> Dict[str, torch.Tensor]:
+    held = {str(n.target): _attribute(graph_module, str(n.target)) for n in graph_module.graph.nodes if n.op == "get_attr"}
+    return {**held, **causal_masks(graph_module)}
 
 
 def _attribute(graph_module: GraphModule, target: str) -> torch.Tensor:

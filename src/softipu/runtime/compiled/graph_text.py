@@ -8,7 +8,7 @@ from torch.fx import GraphModule, Node
 
 
 def graph_text(graph_module: GraphModule, fakes: Sequence[torch.Tensor]) -> str:
-    """One line for each node. Constants that are tensors must have become inputs."""
+    """One line for each node. Constants that are tensors stand there by name; ``constant_text`` tells what they are."""
     numbers: Dict[Node, int] = {}
     lines: List[str] = []
     inputs = iter(fakes)
@@ -21,6 +21,12 @@ def graph_text(graph_module: GraphModule, fakes: Sequence[torch.Tensor]) -> str:
             arguments = ", ".join([_text(a, numbers) for a in node.args] + [f"{k}={_text(v, numbers)}" for k, v in node.kwargs.items()])
             lines.append(f"%{numbers[node]} = {node.op} {node.target}({arguments})")
     return "\n".join(lines)
+
+
+def constant_text(constant: torch.Tensor) -> str:
+    """Form and values of a tensor that a graph holds: what a compiler makes of the graph may depend on them."""
+    values = hashlib.sha256(constant.contiguous().flatten().view(torch.uint8).numpy().tobytes()).hexdigest()
+    return f"{constant.dtype} {tuple(constant.shape)} {constant.stride()} {values}"
 
 
 def digest(parts: Iterable[str]) -> str:

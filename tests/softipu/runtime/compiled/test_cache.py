@@ -27,7 +27,7 @@ def keep(cache, key="k", program=PROGRAM, kernel=b"machine code"):
     folder = cache.new_folder(key)
     (folder / "ab").mkdir()
     (folder / "ab" / "kernel.so").write_bytes(kernel)
-    return folder, cache.keep(key, folder, program, [str(folder / "ab" / "kernel.so")], ["avx2"])
+    return folder, cache.keep(key, folder, program, [str(folder / "ab" / "kernel.so")], ["avx2"], {"n_stages": 1})
 
 
 def test_what_was_kept_is_found(tmp_path):
@@ -64,7 +64,9 @@ def test_a_damaged_note_is_not_used(tmp_path, text):
     assert not (cache.folder / "k.json").exists()
 
 
-@pytest.mark.parametrize("changed", [{"instructions": ["avx512"]}, {"code": "0" * 64}, {"folder": "elsewhere"}, {"files": {}}])
+@pytest.mark.parametrize(
+    "changed", [{"instructions": ["avx512"]}, {"code": "0" * 64}, {"folder": "elsewhere"}, {"files": {}}, {"details": {"n_stages": 2}}]
+)
 def test_a_changed_note_is_not_used(tmp_path, changed):
     cache = ProgramCache(str(tmp_path))
     keep(cache)
@@ -99,7 +101,7 @@ def test_kernels_of_another_build_are_copied(tmp_path):
     cache = ProgramCache(str(tmp_path))
     first, _ = keep(cache)
     second = cache.new_folder("l")
-    cache.keep("l", second, PROGRAM, [str(first / "ab" / "kernel.so")], [])
+    cache.keep("l", second, PROGRAM, [str(first / "ab" / "kernel.so")], [], {})
     assert cache.find("l").folder == second
     assert (second / "ab" / "kernel.so").read_bytes() == b"machine code"
 

@@ -14,7 +14,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 from lightning_ipu import options as ipu_options
 from lightning_ipu._lightning import Lightning
 from lightning_ipu.cutting import Sizes
-from lightning_ipu.structure import joined
+from lightning_ipu.structure import first_rows, joined
 
 _SIZES = "_lightning_ipu_sizes"
 _KEPT = (
@@ -43,10 +43,10 @@ def host_loader(loader: Any, sizes: Sizes, poptorch: Any, given_options: Any, li
     if isinstance(loader, poptorch.DataLoader):
         return _of_the_user(loader, sizes, lightning)
     if not isinstance(loader, DataLoader):
-        return loader if sizes.n_micro_batches == 1 else JoinedBatches(loader, sizes.n_micro_batches)
+        return loader if sizes.n_micro_batches == 1 else JoinedBatches(loader, sizes)
     if loader.batch_size is None and loader.batch_sampler is None or type(loader).__iter__ is not DataLoader.__iter__:
         # It gives whole batches made elsewhere, or iterates in its own way.
-        return loader if sizes.n_micro_batches == 1 else JoinedBatches(loader, sizes.n_micro_batches)
+        return loader if sizes.n_micro_batches == 1 else JoinedBatches(loader, sizes)
     micro_rows = loader.batch_size if loader.batch_size is not None else getattr(loader.batch_sampler, "batch_size", None)
     own = Sizes(
         sizes.n_iterations,
@@ -158,25 +158,41 @@ def _of_the_user(loader: Any, sizes: Sizes, lightning: Lightning) -> Any:
 
 
 class JoinedBatches:
-    """Batches of any iterable, joined ``n`` at a time to host batches; a remainder is joined as it is.
+    """Batches of any iterable, joined to host batches; a remainder is joined as it is.
 
     Args:
         batches: the user's iterable.
-        n: micro-batches of a host batch.
+        sizes: of full host batches; B is that of the first batch.
     """
 
-    def __init__(self, batches: Any, n: int) -> None:
-        self._batches, self._n = batches, n
+    def __init__(self, batches: Any, sizes: Sizes) -> None:
+        self._batches, self._n = batches, sizes.n_micro_batches
+        self.__dict__[_SIZES] = sizes
 
     def __iter__(self) -> Iterator[Any]:
         waiting: List[Any] = []
+        short: Optional[int] = None
         for batch in self._batches:
+            short = self._rows_if_short(batch, short)
             waiting.append(batch)
             if len(waiting) == self._n:
                 yield joined(waiting)
                 waiting = []
         if waiting:
             yield joined(waiting)
+
+    def _rows_if_short(self, batch: Any, before: Optional[int]) -> Optional[int]:
+        """Rows of a batch that is shorter than the first one. ValueError: one of another length that is not the last."""
+        rows, own = first_rows(batch), self.__dict__[_SIZES]
+        if own.micro_rows is None:
+            self.__dict__[_SIZES] = replace(own, micro_rows=rows)
+        elif rows is not None and (before is not None or rows > own.micro_rows):
+            raise ValueError(
+                f"The loader gives batches of {own.micro_rows}, then {rows if before is None else before} rows. The {self._n} micro-batches "
+                "that a call of the device takes are of one size; only the last of an epoch may be shorter. Give batches of one size, or "
+                "use device_iterations=1, accumulate_grad_batches=1 and devices=1."
+            )
+        return rows if rows is not None and own.micro_rows is not None and rows < own.micro_rows else None
 
     def __len__(self) -> int:
         """Number of host batches. TypeError: the iterable has no length."""

@@ -11,6 +11,7 @@ from lightning_ipu import (
     accumulation,
     backend,
     batching,
+    combined,
     counters,
     figures,
     hooks,
@@ -323,7 +324,11 @@ class StrategyBody(OneProcess):
             program = self._programs[step] = Program(self, step, self.device)
         loader_idx = args[2] if len(args) > 2 else 0
         index = batch_idx if batch_idx is not None else self._batch_idx(args)
-        return program.run(args, index, self._sizes_of(loader_idx, trains=program.trains), limit)
+        sizes = self._sizes_of(loader_idx, trains=program.trains)
+        loaders = getattr(self.trainer._active_loop, "_combined_loader", None)
+        if loaders is not None and len(loaders.flattened) > 1 and loaders._mode != "sequential":
+            sizes = combined.sizes_of_host_batch(loaders, args[0], sizes, self.lightning)
+        return program.run(args, index, sizes, limit)
 
     def _batch_idx(self, args: Any) -> int:
         if len(args) > 1:
@@ -334,9 +339,9 @@ class StrategyBody(OneProcess):
     def _sizes_of(self, loader_idx: int, *, trains: bool) -> Sizes:
         sizes = self.sizes(trains=trains)
         loop = self.trainer._active_loop
-        combined = getattr(loop, "_combined_loader", None)
-        loaders = combined.flattened if combined is not None else []
-        if len(loaders) == 1 or (not trains and loader_idx < len(loaders) and getattr(combined, "_mode", "") == "sequential"):
+        several = getattr(loop, "_combined_loader", None)
+        loaders = several.flattened if several is not None else []
+        if len(loaders) == 1 or (not trains and loader_idx < len(loaders) and getattr(several, "_mode", "") == "sequential"):
             sizes = batching.sizes_of_loader(loaders[loader_idx], sizes)
         return sizes if self._schedule is None or not trains else sizes.accumulating(self._schedule.at(self.trainer.current_epoch))
 

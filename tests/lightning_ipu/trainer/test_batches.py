@@ -148,6 +148,49 @@ def test_combined_loader(mode, replicas):
     assert_same(got, want)
 
 
+@pytest.mark.parametrize(("first", "second"), [(64, 64), (50, 50), (64, 32)])
+@pytest.mark.parametrize("mode", ["min_size", "max_size_cycle", "max_size"])
+def test_combined_loader_with_several_updates_in_a_call(mode, first, second):
+    def run(side):
+        module = Sums()
+        loaders = {"a": side.loader(data(first)), "b": side.loader(data(second, seed=3))}
+        trainer = side.trainer()
+        trainer.fit(module, pl.utilities.CombinedLoader(loaders, mode))
+        return weights(module), trainer.global_step
+
+    want, got = on_both(run, TOGETHER)
+    assert_same(got, want)
+
+
+@pytest.mark.parametrize(("first", "second"), [(32, 16), (64, 48), (50, 32)])
+def test_loaders_of_other_lengths_that_no_call_takes_together_are_refused(first, second):
+    side = Side("ipu", TOGETHER)
+    loaders = {"a": side.loader(data(first)), "b": side.loader(data(second, seed=3))}
+    with pytest.raises(Exception, match=r"batch\['a'\] \d+ rows of batch_size 4, batch\['b'\] \d+ rows of batch_size 4 for one host batch"):
+        side.trainer().fit(Sums(), pl.utilities.CombinedLoader(loaders, "max_size_cycle"))
+
+
+@pytest.mark.parametrize("way", [Way(iterations=4), Way(accumulated=2, iterations=2)], ids=str)
+def test_a_last_host_batch_of_an_iterable_has_the_updates_of_the_cpu(way):
+    batches = [tuple(data(4, seed=seed).tensors) for seed in range(6)]
+
+    def run(side):
+        module = Net()
+        trainer = side.trainer()
+        trainer.fit(module, Iterable(batches))
+        return weights(module), trainer.global_step
+
+    want, got = on_both(run, way)
+    assert_same(got, want)
+
+
+def test_an_iterable_with_batches_of_several_lengths_is_refused():
+    batches = [tuple(data(n, seed=n).tensors) for n in (4, 2, 4, 2)]
+    side = Side("ipu", Way(iterations=2))
+    with pytest.raises(ValueError, match="gives batches of 4, then 2 rows.*only the last of an epoch may be shorter"):
+        side.trainer().fit(Net(), Iterable(batches))
+
+
 def test_list_of_loaders():
     def run(side):
         module = Sums()

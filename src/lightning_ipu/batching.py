@@ -188,7 +188,7 @@ class JoinedBatches:
             self.__dict__[_SIZES] = replace(own, micro_rows=rows)
         elif rows is not None and (before is not None or rows > own.micro_rows):
             raise ValueError(
-                f"The loader gives batches of {own.micro_rows}, then {rows if before is None else before} rows. The {self._n} micro-batches "
+                f"The loader gives batches of {own.micro_rows}, then {rows if before is None else before} rows. The {self._n} batches "
                 "that a call of the device takes are of one size; only the last of an epoch may be shorter. Give batches of one size, or "
                 "use device_iterations=1, accumulate_grad_batches=1 and devices=1."
             )

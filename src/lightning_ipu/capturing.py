@@ -15,6 +15,7 @@ from lightning_ipu.logged import MetricArithmetic, Notes, metrics_of
 from lightning_ipu.model_parallel import blocks_seen, marked_loss
 from lightning_ipu.outputs import Cut
 from lightning_ipu.recapture import Recapture
+from lightning_ipu.said_to_trace import said_to_trace
 from lightning_ipu.step_module import FIRST_SLOTS, Call, NoLoss, SlotsExhausted, StepModule
 from lightning_ipu.watch import StateOnModule, Watch
 
@@ -49,7 +50,7 @@ class Capturing:
         while True:
             compiled = self._compiled(step, call, cut, environment, live, fixed, n_slots)
             try:
-                with blocks_seen(strategy.poptorch) as ipu_ids, masks_unread():
+                with blocks_seen(strategy.poptorch) as ipu_ids, masks_unread(), said_to_trace():
                     self._device.compile(compiled, [*no_numbers(cut.n_micro_batches, n_slots), *tensors])
                 self._refuse_more_ipus(compiled, ipu_ids, step)
                 if compiled.trains and not self._looks_only:

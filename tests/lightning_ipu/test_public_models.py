@@ -24,6 +24,11 @@ def bert():
     return transformers.BertForSequenceClassification(config), data
 
 
+def bert_without_a_mask():
+    model, data = bert()
+    return model, {name: value for name, value in data.items() if name != "attention_mask"}
+
+
 def gpt2():
     config = transformers.GPT2Config(
         vocab_size=50,
@@ -82,7 +87,7 @@ def train(accelerator, model, data, **flags):
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
-@pytest.mark.parametrize("make", [bert, gpt2, vit, resnet])
+@pytest.mark.parametrize("make", [bert, bert_without_a_mask, gpt2, vit, resnet])
 def test_one_epoch_equals_the_cpu(make, accumulate):
     torch.manual_seed(0)
     model, data = make()

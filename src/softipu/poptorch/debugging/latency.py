@@ -31,12 +31,13 @@ class CallTimes:
     def counters(self, n_inputs: int, n_outputs: int, n_read: int, n_returned: int) -> Dict[str, List[List[float]]]:
         """One list per tensor, one stamp per micro-batch that was read or returned.
 
-        Software moves a whole host batch at once, so the stamps of one list are equal. Empty before the first call.
+        Software moves a whole host batch at once, so the stamps of one list are equal. Empty lists before the first call, and
+        after one that transferred nothing.
         """
         sizes = {"input": (n_inputs, n_read), "input_complete": (n_inputs, n_read)}
         sizes.update({"output": (n_outputs, n_returned), "output_complete": (n_outputs, n_returned)})
         if not self._stamps:
-            return {event: [[]] for event in EVENTS}
+            return {event: [[] for _ in range(max(n_tensors, 1))] for event, (n_tensors, _) in sizes.items()}
         return {event: [[self._stamps[event]] * n for _ in range(n_tensors)] for event, (n_tensors, n) in sizes.items()}
 
     def latency(self, first: str, last: str) -> Tuple[float, float, float]:

@@ -194,6 +194,14 @@ def test_counters_have_one_stamp_for_every_micro_batch_that_crossed(mode, n_retu
     assert counters["input"][0][0] <= counters["input_complete"][0][0] <= counters["output"][0][0] <= counters["output_complete"][0][0]
 
 
+def test_synthetic_data_crosses_nothing():
+    options = poptorch.Options().deviceIterations(4).enableSyntheticData(True)
+    executor = training(options)
+    executor(torch.ones(4, 2))
+    assert executor.getPerfCounters() == {"input": [[]], "input_complete": [[]], "output": [[], []], "output_complete": [[], []]}
+    assert executor.getLatency() == (0.0, 0.0, 0.0)
+
+
 def test_latencies_add_up():
     executor = training()
     assert executor.getLatency() == (0.0, 0.0, 0.0)

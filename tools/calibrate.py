@@ -3,7 +3,8 @@
     python tools/calibrate.py            # everything
     python tools/calibrate.py --check    # nothing; fails when what is written is not what would be
 
-Reads src/softipu/hardware/calibration/published.json and nothing else. Writes
+Fits to src/softipu/hardware/calibration/published.json and nothing else; runs in tests/softipu/cost/validation/outside.json are only
+compared with. Writes
 
     src/softipu/hardware/calibration/fitted.json                  the factors
     tests/softipu/cost/validation/workloads.json.gz               the captured workloads, so that tests need not capture
@@ -25,6 +26,7 @@ from softipu.hardware.calibration.factors import FILE
 
 ROOT = Path(__file__).parent.parent
 PUBLISHED = FILE.with_name("published.json")
+OUTSIDE = ROOT / "tests" / "softipu" / "cost" / "validation" / "outside.json"
 WORKLOADS = ROOT / "tests" / "softipu" / "cost" / "validation" / "workloads.json.gz"
 PAGE = ROOT / "docs" / "validation.md"
 
@@ -36,15 +38,16 @@ def main() -> int:
     arguments = parser.parse_args()
     runs = read_published(PUBLISHED)
     workloads = stored(WORKLOADS) if arguments.stored or arguments.check else Workloads()
-    for run in runs:
+    outside = read_published(OUTSIDE)
+    for run in (*runs, *outside):
         workloads.of(run)
     measured = cases(runs, workloads)
     fitted = fit(measured)
     left_out = leave_one_family_out(measured)
-    rows = validate(runs, workloads, fitted)
+    rows, others = validate(runs, workloads, fitted), validate(outside, workloads, fitted)
     texts: Dict[Path, str] = {
         FILE: json.dumps(fitted.as_dict(), indent=1) + "\n",
-        PAGE: validation_page(rows, fitted, left_out),
+        PAGE: validation_page(rows, fitted, left_out, others, {run.id: run.source for run in outside}),
     }
     if arguments.check:
         stale = [

@@ -37,5 +37,5 @@ def all_reduce_seconds(system: System, n_bytes: float, *, n_replicas: int, n_ipu
     if racks > 1:
         out = 2 * (racks - 1) / racks * n_bytes / in_rack
         seconds += out * system.n_ipus_per_machine / system.gateway_bytes_per_second
-        hops += 2 * (racks - 1) * hop_seconds(system, system.n_ipus_per_rack)
+        hops += 2 * (racks - 1) * system.gateway_hop_seconds
     return Estimate(datasheet=seconds, formula=hops * n_tensors)

@@ -20,6 +20,7 @@ class System:
         n_ipus_per_rack: within reach of IPU-Links; beyond it transfers take the GW-Links.
         n_ring_links: links between neighbours of a ring over the IPUs of a rack.
         gateway_bytes_per_second: of one machine to another rack, one direction.
+        gateway_hop_seconds: of one step of a transfer between racks, whatever its size.
         host_bytes_per_second: of one machine from and to its host, one direction.
         host_is_remote: whether a network lies between a machine and its host.
         streaming_bytes: memory of a machine outside its chips; 0 where it is the host's.
@@ -33,6 +34,7 @@ class System:
     n_ipus_per_rack: int
     n_ring_links: int
     gateway_bytes_per_second: float
+    gateway_hop_seconds: float
     host_bytes_per_second: float
     host_is_remote: bool
     streaming_bytes: float

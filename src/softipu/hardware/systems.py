@@ -22,6 +22,7 @@ def _pod(name: str, ipu: Ipu, n_ipus: int, data_sheet: str) -> System:
         n_ipus_per_rack=Sourced(min(64, n_ipus), "Bow Pod64 data sheet: 64 IPUs a rack, joined to others by GW-Links"),
         n_ring_links=Sourced(2, "graphcore/poplibs lib/poplibs_test/Util.cpp: 2 links up and 2 down the ladder of IPUs"),
         gateway_bytes_per_second=Sourced(25e9, "Bow-2000 data sheet: 2 x 100 Gbit/s GW-Links a machine"),
+        gateway_hop_seconds=Sourced(5e-6, "assumed: a message and its answer over Ethernet through two gateways"),
         host_bytes_per_second=Sourced(12.5e9, "Bow-2000 data sheet: 100 Gbit/s Ethernet to the host a machine"),
         host_is_remote=Sourced(True, "EPCCed/eidf-docs: all data to the IPUs go through Ethernet"),
         streaming_bytes=Sourced(256e9, "Bow-2000 data sheet: up to 256 GB a machine"),
@@ -40,6 +41,7 @@ def _card(name: str, ipu: Ipu, n_ipus: int, per_card: int, links: int, links_sou
         n_ipus_per_rack=Sourced(n_ipus, "cards of one host are joined by IPU-Links"),
         n_ring_links=Sourced(links, links_source),
         gateway_bytes_per_second=Sourced(25e9, "assumed: no gateway; one host's network would be as fast"),
+        gateway_hop_seconds=Sourced(5e-6, "assumed: as of a network"),
         host_bytes_per_second=Sourced(
             32e9, "PCIe Gen4 x16, one direction: Louw and McIntosh-Smith 2021; ByteMLPerf backends/IPU/README.md"
         ),

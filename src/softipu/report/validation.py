@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence
 
 from softipu.report.table import table
-from softipu.report.units import percent, three_digits
+from softipu.report.units import counted, percent, three_digits
 
 VALIDATION_SCHEMA = 1
 
@@ -107,11 +107,11 @@ def validation_text(rows: Sequence[ValidationRow]) -> str:
     lines.append("")
     if found.median_error_fraction is not None and found.worst_error_fraction is not None:
         lines.append(
-            f"Throughput of {found.n_measured} runs: median error {percent(found.median_error_fraction)}, "
+            f"Throughput of {counted(found.n_measured, 'run')}: median error {percent(found.median_error_fraction)}, "
             f"worst {percent(found.worst_error_fraction)} ({found.worst_id})."
         )
     if found.n_fits_known:
-        lines.append(f"Fits or not, of {found.n_fits_known} runs: {found.n_fits_right} right.")
+        lines.append(f"Fits or not, of {counted(found.n_fits_known, 'run')}: {found.n_fits_right} right.")
     lines += _failed(rows)
     return "\n".join(lines) + "\n"
 

@@ -36,5 +36,11 @@ def test_several_racks_add_a_ring_over_gateways():
     assert across.datasheet - inside.datasheet == pytest.approx(2 * 3 / 4 * 1e9 / 64 * 4 / 25e9)
 
 
+def test_each_tensor_takes_two_trips_over_the_gateways_to_every_other_rack():
+    inside = all_reduce_seconds(POD256, 1e9, n_replicas=64, n_ipus_per_replica=1, n_tensors=10)
+    across = all_reduce_seconds(POD256, 1e9, n_replicas=256, n_ipus_per_replica=1, n_tensors=10)
+    assert across.formula - inside.formula == pytest.approx(10 * 2 * 3 * 5e-6)
+
+
 def test_one_replica_adds_up_nothing():
     assert all_reduce_seconds(POD16, 1e9, n_replicas=1, n_ipus_per_replica=4, n_tensors=10).total == 0

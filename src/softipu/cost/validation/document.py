@@ -1,6 +1,6 @@
 """The page of the documentation that says how well the model predicts published runs."""
 
-from typing import List, Optional, Sequence
+from typing import List, Mapping, Optional, Sequence
 
 from softipu.cost.validation.fit import LeftOut
 from softipu.cost.validation.layout import ASSUMPTIONS
@@ -18,8 +18,19 @@ for any file of this format; the formulas are in [the cost model](cost_model.md)
 """
 
 
-def validation_page(rows: Sequence[ValidationRow], calibration: Calibration, left_out: Sequence[LeftOut]) -> str:
-    """Markdown: the table, the fitted factors, and what a fit without a family says of that family."""
+def validation_page(
+    rows: Sequence[ValidationRow],
+    calibration: Calibration,
+    left_out: Sequence[LeftOut],
+    outside: Sequence[ValidationRow],
+    sources: Mapping[str, str],
+) -> str:
+    """Markdown: the table, the fitted factors, what a fit without a family says of that family, and runs that nothing was fitted to.
+
+    Args:
+        outside: those runs.
+        sources: of them, by id.
+    """
     found = summary(rows)
     assert found.median_error_fraction is not None and found.worst_error_fraction is not None
     lines = [
@@ -34,6 +45,7 @@ def validation_page(rows: Sequence[ValidationRow], calibration: Calibration, lef
         "",
         *_factors(calibration),
         *_families(left_out),
+        *_outside(outside, sources),
         "## Assumed where a run says nothing",
         "",
         *(f"- {sentence[0].upper()}{sentence[1:]}." for sentence in ASSUMPTIONS),
@@ -83,6 +95,30 @@ def _families(left_out: Sequence[LeftOut]) -> List[str]:
         factors = ", ".join(f"{getattr(one.calibration, name).value:.3g}" for name in factor_names())
         lines.append(f"| {one.family} | {ratios} | {factors} |")
     return [*lines, ""]
+
+
+def _outside(rows: Sequence[ValidationRow], sources: Mapping[str, str]) -> List[str]:
+    found = summary(rows)
+    assert found.median_error_fraction is not None and found.worst_error_fraction is not None
+    return [
+        "## Runs that nothing was fitted to",
+        "",
+        f"Throughput of {found.n_measured} other published runs: median error {percent(found.median_error_fraction)}, "
+        f"worst {percent(found.worst_error_fraction)} ({found.worst_id}). Their configurations stand in",
+        "tests/softipu/cost/validation/outside.json. What a source leaves open (the split, bounds of temporary memory) is that of",
+        "the same model in graphcore/examples, so part of the error is that of the configuration. V1 reads photographs on its host,",
+        "and its source does not say which IPUs it ran on. P1 above is another measurement of what X13 measures: a slower host",
+        "makes the difference.",
+        "",
+        "| run | model | system | predicted items/s | measured items/s | ratio | source |",
+        "|---|---|---|--:|--:|--:|---|",
+        *(
+            f"| {row.id} | {row.family} | {row.system} | {_rounded(row.predicted_items_per_second)} | "
+            f"{_rounded(row.measured_items_per_second)} | {row.ratio or 0:.2f} | {sources[row.id]} |"
+            for row in rows
+        ),
+        "",
+    ]
 
 
 def _rounded(value: Optional[float]) -> str:

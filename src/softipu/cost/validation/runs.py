@@ -46,9 +46,10 @@ class Workloads:
         """The workload of a run's step.
 
         Raises:
-            Error: a family, size or precision that is not known.
+            Error: a family, size or precision that is not known, or a run with a problem.
             UnknownOpError: an op without a work rule.
         """
+        run.check()
         key = self.key(run)
         if key not in self.known:
             self.known[key] = capture_run(run)
@@ -90,5 +91,7 @@ def validate(
             predicted, fits = report.items_per_second, report.fits
         except Error as failed:
             error = failed.message
-        rows.append(ValidationRow(run.id, run.family, str(run.run["system"]), predicted, run.items_per_second, fits, run.fits, error))
+        rows.append(
+            ValidationRow(run.id, run.family, str(run.run.get("system", "?")), predicted, run.items_per_second, fits, run.fits, error)
+        )
     return tuple(rows)

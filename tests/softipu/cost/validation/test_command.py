@@ -33,8 +33,8 @@ def test_json_has_a_row_with_the_agreed_keys(file):
 def test_text_ends_with_the_errors(file):
     pytest.importorskip("transformers")
     text = validate_output(file)
-    assert text.splitlines()[-2].startswith("Throughput of 1 runs: median error")
-    assert text.splitlines()[-1] == "Fits or not, of 1 runs: 1 right."
+    assert text.splitlines()[-2].startswith("Throughput of 1 run: median error")
+    assert text.splitlines()[-1] == "Fits or not, of 1 run: 1 right."
 
 
 def test_unknown_formats_are_errors(file):

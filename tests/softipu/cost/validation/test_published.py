@@ -9,6 +9,7 @@ from softipu.cost import Partials, Stage
 from softipu.cost.validation.families import Model, build, families
 from softipu.cost.validation.layout import optimizer_of, plan_of
 from softipu.cost.validation.published import PublishedRun, read_published
+from softipu.cost.validation.runs import validate
 from softipu.errors import Error
 
 RUN = {"system": "bow-pod16", "ipus_per_replica": 4, "replicas": 4, "micro_batch": 2, "phase": "training", "precision": "fp16"}
@@ -97,13 +98,39 @@ def test_what_a_run_cannot_mean_is_an_error(changes, message):
     [
         ("{", "is not JSON"),
         ({"schema": 2}, "has schema 2; this version reads schema 1"),
-        ({"schema": 1, "entries": [{"id": "A", "model": {}}]}, "Entry A of the published runs lacks 'run'"),
-        ({"schema": 1, "entries": [{"id": "A", "model": {}, "run": {"system": "c600"}}]}, "run of entry A lacks 'ipus_per_replica'"),
+        ({"schema": 1}, "has None as its entries; give a list"),
     ],
 )
-def test_broken_files_are_errors_that_name_the_entry(tmp_path, content, message):
+def test_files_of_another_kind_are_errors(tmp_path, content, message):
     with pytest.raises(Error, match=message):
         read_published(write(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (7, "Entry number 0 of the published runs is 7"),
+        ({"id": "A", "model": {}}, "Entry A of the published runs lacks 'run'"),
+        ({"id": "A", "model": {}, "run": {"system": "c600"}}, "run of entry A lacks 'ipus_per_replica'"),
+        ({"id": "A", "model": {}, "run": {**RUN, "phase": None}}, "run of entry A lacks 'phase'"),
+        ({"id": "A", "model": [], "run": [1]}, r"Entry A of the published runs has \[1\] as its run"),
+        ({"id": "A", "model": {}, "run": {**RUN, "phase": "evaluation"}}, "Run A has phase 'evaluation'; known are training, inference"),
+        ({"id": "A", "model": {}, "run": {**RUN, "recompute": "some"}}, "Run A has recompute 'some'; known are none, every-layer"),
+        ({"id": "A", "model": {}, "run": {**RUN, "micro_batch": "two"}}, "Run A has micro_batch 'two'; give a whole number from 1"),
+        ({"id": "A", "model": {}, "run": {**RUN, "gradient_accumulation": 0}}, "Run A has gradient_accumulation 0; give a whole number"),
+        ({"id": "A", "model": {}, "run": {**RUN, "available_memory_proportion": [0.1, 2]}}, r"proportion \[0.1, 2\]; give fractions"),
+        ({"id": "A", "model": {"hidden": -1}, "run": RUN}, "The model of entry A has hidden -1; give a size above 0"),
+    ],
+)
+def test_a_broken_entry_is_a_row_that_says_what_is_wrong_and_the_others_are_read(tmp_path, entry, message):
+    good = {"id": "B", "model": {"family": "gpt2"}, "run": {**RUN, "colour": "red"}, "measured": None, "note": "unknown keys do not matter"}
+    bad, other = read_published(write(tmp_path, {"schema": 1, "entries": [entry, good]}))
+    other.check()
+    assert (other.id, other.items_per_second, other.fits) == ("B", None, None)
+    with pytest.raises(Error, match=message):
+        bad.check()
+    (row,) = validate([bad])
+    assert row.error == bad.problem and row.fits is None
 
 
 def test_missing_file_is_an_error(tmp_path):
@@ -120,3 +147,10 @@ def test_families_are_known_by_other_spellings():
 def test_missing_size_is_an_error():
     with pytest.raises(Error, match="lacks 'hidden', which the family 'gpt2' needs"):
         build({"family": "GPT-2", "sequence_length": 8, "vocabulary": 9}, micro_batch=1, training=True, dtype=torch.float16)
+
+
+def test_sizes_that_do_not_go_together_are_an_error():
+    pytest.importorskip("transformers")
+    sizes = {"layers": 1, "hidden": 10, "heads": 3, "feed_forward": 8, "vocabulary": 9, "sequence_length": 8}
+    with pytest.raises(Error, match="cannot be built: .*Check its sizes"):
+        build({"family": "gpt2", **sizes}, micro_batch=1, training=True, dtype=torch.float16)

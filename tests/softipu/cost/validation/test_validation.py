@@ -19,6 +19,7 @@ from softipu.report.validation import summary
 HERE = Path(__file__).parent
 PAGE = HERE.parents[3] / "docs" / "validation.md"
 RUNS = read_published(FILE.with_name("published.json"))
+OUTSIDE = read_published(HERE / "outside.json")
 TEXT = {"layers": 2, "hidden": 32, "heads": 2, "feed_forward": 64, "vocabulary": 100, "sequence_length": 16}
 IMAGE = {"image": 32, "classes": 10}
 SPEECH = {"encoder_layers": 1, "decoder_layers": 1, "hidden": 16, "heads": 2, "feed_forward": 32, "frames": 40, "vocabulary": 20}
@@ -52,6 +53,24 @@ def test_throughput_of_published_runs_is_predicted(rows):
     assert found.worst_error_fraction <= 0.30, found.worst_id
 
 
+@pytest.fixture(scope="module")
+def others(workloads):
+    return validate(OUTSIDE, workloads)
+
+
+def test_throughput_of_runs_that_nothing_was_fitted_to_is_predicted(others):
+    found = summary(others)
+    assert found.n_measured == len(OUTSIDE) >= 20 and found.n_failed == 0
+    assert found.median_error_fraction <= 0.15
+    assert found.worst_error_fraction <= 0.40, found.worst_id
+    assert all(row.fits for row in others)
+
+
+def test_nothing_is_fitted_to_the_runs_outside():
+    assert not {run.id for run in OUTSIDE} & {run.id for run in RUNS}
+    assert set(CALIBRATION.fitted_on) <= {run.id for run in RUNS}
+
+
 def test_which_published_runs_fit_is_predicted(rows):
     assert [row.id for row in rows if row.known_fits is not None and row.fits is not row.known_fits] == []
 
@@ -61,7 +80,7 @@ def test_every_run_that_was_measured_fits(rows):
 
 
 @pytest.mark.slow
-def test_families_that_were_left_out_of_the_fit_are_predicted(workloads, rows):
+def test_families_that_were_left_out_of_the_fit_are_predicted(workloads, rows, others):
     measured = cases(RUNS, workloads)
     fitted = fit(measured)
     for name in factor_names():  # printed with three digits; the last one depends on how a machine's libraries add
@@ -70,7 +89,8 @@ def test_families_that_were_left_out_of_the_fit_are_predicted(workloads, rows):
     errors = sorted(abs(ratio - 1) for one in left_out for ratio in one.ratios.values())
     assert errors[len(errors) // 2] <= 0.15
     assert errors[-1] <= 0.40
-    (words, numbers), (new_words, new_numbers) = (_parts(t) for t in (PAGE.read_text("utf-8"), validation_page(rows, fitted, left_out)))
+    page = validation_page(rows, fitted, left_out, others, {run.id: run.source for run in OUTSIDE})
+    (words, numbers), (new_words, new_numbers) = (_parts(t) for t in (PAGE.read_text("utf-8"), page))
     assert words == new_words, "run tools/calibrate.py"
     for number, new in zip(numbers, new_numbers):
         last_digit = 0.0101 if number > 0.1 else 0.0

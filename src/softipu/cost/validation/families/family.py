@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from softipu.errors import Error
+from softipu.errors import Error, first_line
 
 # family -> file in this folder and function of it
 _FILES: Dict[str, Tuple[str, str]] = {
@@ -79,6 +79,8 @@ def build(model: Mapping[str, Any], *, micro_batch: int, training: bool, dtype: 
     Raises:
         Error: an unknown family, or a size that is missing; or transformers is not installed.
     """
+    if not model.get("family"):
+        raise Error(f'A model has no family. Give its "family": {", ".join(_FILES)}.')
     name = str(model.get("family"))
     known = {_plain(one): one for one in _FILES}
     if _plain(name) not in known:
@@ -96,6 +98,8 @@ def build(model: Mapping[str, Any], *, micro_batch: int, training: bool, dtype: 
             built = make({**model, "family": name}, micro_batch, training)
     except KeyError as error:
         raise Error(f"The model {dict(model)} lacks {error}, which the family {name!r} needs. Add it to the file.") from error
+    except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:  # transformers and torch on sizes that do not go together
+        raise Error(f"The model {dict(model)} cannot be built: {first_line(error)}. Check its sizes.") from error
     assert built.module is not None
     built.module.to(dtype).train(training)
     return replace(built, inputs=tuple(t.to(dtype) if t.is_floating_point() else t for t in built.inputs))

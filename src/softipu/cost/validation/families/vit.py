@@ -1,4 +1,7 @@
-"""ViT (Dosovitskiy et al. 2020) from transformers, classifying images."""
+"""ViT (Dosovitskiy et al. 2020) from transformers, classifying images.
+
+Dropout is that of graphcore/examples (vision/vit/pytorch/configs.yml) unless the model says otherwise.
+"""
 
 from typing import Any, Dict
 
@@ -24,7 +27,7 @@ class Classifier(nn.Module):
 
 
 def vit(model: Dict[str, Any], micro_batch: int, training: bool) -> Model:
-    """Sizes: layers, hidden, heads, feed_forward, image, patch, classes."""
+    """Sizes: layers, hidden, heads, feed_forward, image, patch, classes, and the fractions dropout (0.1) and attention_dropout (0)."""
     config = ViTConfig(
         hidden_size=model["hidden"],
         num_hidden_layers=model["layers"],
@@ -33,6 +36,8 @@ def vit(model: Dict[str, Any], micro_batch: int, training: bool) -> Model:
         image_size=model["image"],
         patch_size=model["patch"],
         num_labels=model["classes"],
+        hidden_dropout_prob=model.get("dropout", 0.1),
+        attention_probs_dropout_prob=model.get("attention_dropout", 0.0),
         attn_implementation="eager",
     )
     images = torch.zeros(micro_batch, 3, model["image"], model["image"])

@@ -116,10 +116,11 @@ class CapturedStep:
                 f"{' and '.join(names)} is made into text{f' ({place})' if place is not None else ''}. On an IPU the Python of a step runs "
                 "only when it is captured, so the text stays what it was then."
             )
-        if self.record.python_random:
+        if self.record.drawn_from:
             found.append(
-                "the step draws from Python's random module. On an IPU its Python runs only when it is captured, so the number stays what "
-                "it was then. Use torch.rand or another random operation of torch."
+                f"the step draws from {' and '.join(self.record.drawn_from)}. On an IPU its Python runs only when it is captured, so the "
+                "number stays what it was then. Use torch.rand or another random operation of torch, or draw in the data set or in "
+                "on_after_batch_transfer and put the number into the batch."
             )
         return found
 

@@ -41,6 +41,22 @@ def around_gradients(module: Any, callbacks: List[Any], lightning: Lightning) ->
     return found
 
 
+def tell_of_several_updates(strategy: Any, n_updates: int) -> None:
+    """Warns of what happens once for the ``n_updates`` weight updates of a call, where Lightning does it for each."""
+    if n_updates == 1:
+        return
+    found = []
+    if any(config.interval == "step" and not config.reduce_on_plateau for config in strategy.lr_scheduler_configs):
+        found.append("an LR scheduler with interval='step' advances after each, but they share the learning rate of the first")
+    if strategy.lightning.is_overridden("optimizer_step", strategy.lightning_module):
+        found.append(f"{type(strategy.lightning_module).__name__}.optimizer_step is called once for all of them")
+    if found:
+        strategy.lightning.warn(
+            f"One call of the device makes {n_updates} weight updates (device_iterations={n_updates}): {'; '.join(found)}. Use "
+            "device_iterations=1 for the numbers of the CPU."
+        )
+
+
 def _callback_defines(callback: Any, hook: str, lightning: Lightning) -> bool:
     # Of the object: a LambdaCallback has its hooks there.
     own = getattr(callback, hook, None)

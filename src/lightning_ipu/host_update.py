@@ -7,7 +7,7 @@ state does; there the user's own optimizer makes the update, and the weights go 
 """
 
 import contextlib
-from typing import Any, Dict, Iterator, List, Mapping
+from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
 import torch
 
@@ -40,7 +40,7 @@ class HostUpdates:
     Hooks around backward and update are called where Lightning calls them, with the gradients in the weights' ``grad``.
 
     Args:
-        strategy: whose optimizer, module and Trainer. A warning says so where all updates have to be made on the host.
+        strategy: whose optimizer, module and Trainer.
     """
 
     def __init__(self, strategy: Any) -> None:
@@ -51,15 +51,19 @@ class HostUpdates:
         self._gradients: Dict[int, torch.Tensor] = {}
         self._new: Dict[int, torch.Tensor] = {}
         self._is_first = True
-        reasons = self._reasons()
-        self.is_always = bool(reasons)
+        self._hooked = [parameter for parameter in self._parameters() if any(_hooks_of(parameter)) and parameter.requires_grad]
+        self._why = self._reasons()
+        self.is_always = bool(self._why)
         """Whether every update of the run is made here."""
-        self.takes_micro_batches = any(hook in self._hooks for hook in ("on_before_backward", "on_after_backward"))
+        self.takes_micro_batches = bool(self._hooked) or any(hook in self._hooks for hook in ("on_before_backward", "on_after_backward"))
         """Whether the micro-batches that an update accumulates come one by one: each has a backward of its own."""
-        if reasons:
+
+    def tell(self) -> None:
+        """Warns where all updates have to be made on the host."""
+        if self._why:
             n_bytes = sum(p.numel() * p.element_size() for p in self._parameters())
-            strategy.lightning.warn(
-                f"{'; '.join(reasons)}. So the host makes the updates: after each one {n_bytes / 2**20:.3g} MiB of gradients come from "
+            self._strategy.lightning.warn(
+                f"{'; '.join(self._why)}. So the host makes the updates: after each one {n_bytes / 2**20:.3g} MiB of gradients come from "
                 "the IPUs, the optimizer steps on the host, and the weights go back. The numbers are the CPU's. "
                 f"gradient_clip_algorithm='norm' with {', '.join(_CLIPPED_ON_DEVICE)}, without such hooks, stays on the IPUs."
             )
@@ -110,7 +114,12 @@ class HostUpdates:
             new = self._new.get(id(parameter))
             if new is not None:
                 new = new.to(parameter.dtype).reshape(parameter.shape)
+                for hook in _hooks_of(parameter)[0]:
+                    changed = hook(new)
+                    new = new if changed is None else changed
                 parameter.grad = new if parameter.grad is None else parameter.grad + new
+                for hook in _hooks_of(parameter)[1]:
+                    hook(parameter)
         self._call("on_after_backward")
 
     def _update(self, parameters: List[torch.nn.Parameter]) -> None:
@@ -158,6 +167,8 @@ class HostUpdates:
         """Why every update of the run is made on the host; empty if none has to be."""
         rule = rule_of(self._optimizer)
         found = [f"{', '.join(users)} overrides {hook}, and gradients are on the device" for hook, users in self._hooks.items()]
+        if self._hooked:
+            found.append(f"{len(self._hooked)} parameters have hooks on their gradient, and gradients are on the device")
         if any(getattr(self._optimizer, kind, None) for kind in _STEP_HOOKS):
             found.append(f"{type(self._optimizer).__name__} has hooks before or after step(), and a device calls no Python")
         if self._clip and self._algorithm == "value":
@@ -181,6 +192,12 @@ def _in_full_precision(parameters: List[torch.nn.Parameter]) -> Iterator[None]:
         for parameter, value in half:
             value.copy_(parameter.data)
             parameter.data = value
+
+
+def _hooks_of(parameter: torch.nn.Parameter) -> Tuple[List[Any], List[Any]]:
+    """What ``register_hook`` and ``register_post_accumulate_grad_hook`` have put on a parameter."""
+    first, later = (getattr(parameter, name, None) or {} for name in ("_backward_hooks", "_post_accumulate_grad_hooks"))
+    return list(first.values()), list(later.values())
 
 
 def _algorithm_of(trainer: Any) -> str:

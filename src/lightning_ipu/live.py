@@ -270,7 +270,11 @@ def user_place() -> Optional[Place]:
 
 
 def _is_users(file: str) -> bool:
-    return os.path.isabs(file) and not file.startswith(_not_users()) and "site-packages" not in file and "dist-packages" not in file
+    if file.startswith("<"):
+        return file.startswith(("<ipython-input", "<stdin>"))
+    # Python 3.8 has the name of a script as it was given.
+    path = os.path.abspath(file)
+    return not path.startswith(_not_users()) and "site-packages" not in path and "dist-packages" not in path
 
 
 def _ask_for_names(scope: Optional[live_names.Scope]) -> None:

@@ -294,19 +294,32 @@ class Program:
         try:
             captured = self._strategy.capturing.capture(self.step, call, piece.cut, tensors, environment, conditions, grow)
         except self._strategy.poptorch.Error as error:
-            if not self.trains or "gradientAccumulation must be" not in str(error):
+            advice = self._advice_on(str(error))
+            if advice is None:
                 raise
-            raise self._strategy.lightning.misconfiguration(
-                f"{error} In Lightning's words: a pipeline over IPUs needs Trainer(accumulate_grad_batches=...) of at least twice the "
-                "number of its stages less one. Or run stage after stage: "
-                "IPUStrategy(training_opts=poptorch.Options().setExecutionStrategy(poptorch.ShardedExecution()))."
-            ) from error
+            raise self._strategy.lightning.misconfiguration(f"{error} In Lightning's words: {advice}") from error
         self.steps.append(captured)
         for text in captured.warnings():
             if text not in self._told:
                 self._told.add(text)
                 self._strategy.lightning.warn(f"{self.step}: {text}")
         return captured
+
+    def _advice_on(self, error: str) -> Optional[str]:
+        """What to do about an error of PopTorch that names its Options."""
+        if self.trains and "gradientAccumulation must be" in error:
+            return (
+                "a pipeline over IPUs needs Trainer(accumulate_grad_batches=...) of at least twice the number of its stages less one. Or "
+                "run stage after stage: IPUStrategy(training_opts=poptorch.Options().setExecutionStrategy(poptorch.ShardedExecution()))."
+            )
+        if "broadcastBuffers(False)" in error:
+            options = "training_opts" if self.trains else "inference_opts"
+            return (
+                f"each replica would have its own value of the buffers that {self.step} changes, and the host gets the first one's. Change "
+                "them in a hook such as on_train_batch_end, use devices=1, or allow it by "
+                f"IPUStrategy({options}=poptorch.Options().broadcastBuffers(False))."
+            )
+        return None
 
     def _refuse_other_shapes(self, arguments: Arguments, conditions: Conditions) -> None:
         """Raises for a batch of the same make-up in which something else than the number of rows differs from the first batch."""

@@ -6,14 +6,13 @@ the step returned, logged, gave to a metric or left on the module. Where they be
 
 import contextlib
 import operator
-import random
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Sequence, Set, Tuple
 
 import torch
 from torch import nn
 
-from lightning_ipu import live_names, live_torch
+from lightning_ipu import drawn, live_names, live_torch
 from lightning_ipu.host_value import HostValue
 from lightning_ipu.kinds import Kinds
 from lightning_ipu.live import Guard, Needs, applied, is_live, live, user_place
@@ -39,7 +38,7 @@ class Captured:
         guards, reads: what has to hold for the captured step to be used.
         slots: expressions of the live numbers that are inputs, whole and floating ones.
         texts: live numbers that were turned into text.
-        python_random: whether the step drew from Python's own random numbers.
+        drawn_from: random generators of the host that the step drew from.
         live_sources: how to read the live numbers of the module and the optimizers, by key.
         looked_at: places of arguments that are neither tensors nor numbers and that the step looked at.
     """
@@ -54,7 +53,7 @@ class Captured:
     reads: List[Read] = field(default_factory=list)
     slots: Tuple[List[Any], List[Any]] = field(default_factory=lambda: ([], []))
     texts: List[Any] = field(default_factory=list)
-    python_random: bool = False
+    drawn_from: List[str] = field(default_factory=list)
     looked_at: Set[int] = field(default_factory=set)
     live_sources: Dict[Any, Callable[[], Any]] = field(default_factory=dict)
 
@@ -163,7 +162,7 @@ class StepModule(nn.Module):
         watch = self._watch(needs)
         notes = self._notes(outputs.reference)
         arguments = self._arguments(tensors, needs, watch.fixed, captured.looked_at)
-        before = random.getstate()
+        before = drawn.states(module)
         with self._weights_in_place(module):
             kinds = Kinds(self._call.micro_rows, [*module.parameters(), *module.buffers(), *banks])
         with self._weights_in_place(module), notes.taking(module), on_device_of(module, tensors), self._context():
@@ -177,7 +176,7 @@ class StepModule(nn.Module):
                     if "LiveNumber" not in str(error):
                         raise
                     raise Recapture(fixed=watch.last_live or frozenset(["batch_idx"])) from error
-        captured.python_random = random.getstate() != before
+        captured.drawn_from = drawn.drawn_from(module, before)
         captured.writes, captured.growths = writes, growths
         if self._identity_loss is not None:
             returned = self._with_marked_loss(returned, captured, outputs, kinds)

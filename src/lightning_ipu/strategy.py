@@ -297,6 +297,9 @@ class StrategyBody(OneProcess):
     def on_train_start(self) -> None:
         """A count of batches that a file gave to Lightning's loops becomes one of host batches."""
         self.position.begin(self.trainer, self._sizes_of(0, trains=True))
+        self.host_updates = host_update.HostUpdates(self)  # callbacks may have put hooks on weights
+        self.host_updates.tell()
+        hooks.tell_of_several_updates(self, self.sizes(trains=True).n_iterations)
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """The step does backward and update, so Lightning's closure is left with the step alone; callbacks may have changed that."""

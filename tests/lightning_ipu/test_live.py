@@ -9,7 +9,7 @@ import torch
 
 from lightning_ipu import live_names, live_torch
 from lightning_ipu.host_value import HostValue
-from lightning_ipu.live import Needs, applied, evaluated, is_live, live
+from lightning_ipu.live import Needs, applied, evaluated, is_live, live, user_place
 from lightning_ipu.recapture import Recapture
 from lightning_ipu.structure import take_apart
 
@@ -173,3 +173,16 @@ def test_a_batch_value_reports_when_the_step_looks_at_it():
     assert name == "a.png"
     assert len(name) == 5
     assert looked_at == [2, 2, 2]
+
+
+@pytest.mark.parametrize("file", ["train.py", "/home/me/train.py", "<ipython-input-3-0a1b>", "<stdin>"])
+def test_a_script_is_the_users_whatever_way_python_names_it(file):
+    names = {"user_place": user_place}
+    exec(compile("\n\nplace = user_place()", file, "exec"), names)
+    assert str(names["place"]) == f"{file}:3"
+
+
+def test_generated_code_is_nobodys_place():
+    names = {"user_place": user_place}
+    exec(compile("place = user_place()", "<string>", "exec"), names)
+    assert "test_live.py" in str(names["place"])

@@ -152,6 +152,72 @@ def test_hooks_of_the_optimizer_are_called_as_on_the_cpu():
     assert float(want.abs().max()) <= 0.25
 
 
+def masked(gradient):
+    return gradient * torch.tensor([1.0, 0.0, 1.0, 0.0, 1.0, 0.0])
+
+
+def halved(parameter):
+    parameter.grad.mul_(0.5)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("late", [False, True])
+def test_hooks_of_weights_change_gradients_as_on_the_cpu(late, way):
+    class Registers(Net):
+        def register(self):
+            self.body[0].weight.register_hook(masked)
+            if hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):  # since torch 2.1
+                self.body[2].bias.register_post_accumulate_grad_hook(halved)
+
+        def on_train_start(self):
+            if late:
+                self.register()
+
+    def run(side, hooked=True):
+        module = Registers()
+        if hooked and not late:
+            module.register()
+        side.trainer().fit(module, side.loader(data(40)), side.loader(data(8)))
+        return weights(module)
+
+    want, got = on_both(run, way)
+    assert_same(got, want)
+    assert float((want - run(Side("cpu", way), hooked=False)).abs().max()) > 1e-3 or late
+
+
+def test_what_is_done_once_for_several_updates_of_a_call_is_told():
+    class Scheduled(Net):
+        def configure_optimizers(self):
+            optimizer = super().configure_optimizers()
+            scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+            return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
+
+        def optimizer_step(self, *args, **kwargs):
+            super().optimizer_step(*args, **kwargs)
+
+    side = Side("ipu", Way(iterations=2))
+    match = "2 weight updates.*share the learning rate of the first; Scheduled.optimizer_step is called once.*device_iterations=1"
+    with pytest.warns(UserWarning, match=match):
+        side.trainer(max_steps=2).fit(Scheduled(), side.loader())
+
+
+def test_buffers_that_replicas_would_have_apart_are_refused_in_lightnings_words():
+    class Counts(Net):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(()))
+
+        def training_step(self, batch, batch_idx):
+            self.seen += 1
+            return self.loss(batch)
+
+    side = Side("ipu", Way(replicas=2))
+    with pytest.raises(
+        Exception, match=r"changes module.seen.*In Lightning's words: .*IPUStrategy\(training_opts=.*broadcastBuffers\(False\)"
+    ):
+        side.trainer().fit(Counts(), side.loader())
+
+
 def test_hooks_around_backward_of_a_model_split_over_ipus_are_refused_with_accumulation():
     class Split(Watched):
         def __init__(self):

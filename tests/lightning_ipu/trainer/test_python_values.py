@@ -1,6 +1,7 @@
 """Python values that a step reads are never frozen in silence: live inputs, or another capture with one warning."""
 
 import math
+import random
 import warnings
 from math import cos as cosine
 
@@ -271,8 +272,6 @@ def test_a_print_says_once_that_it_will_not_be_repeated(capsys):
 
 
 def test_pythons_random_numbers_are_told():
-    import random
-
     class Draws(Net):
         def training_step(self, batch, batch_idx):
             return super().training_step(batch, batch_idx) * random.random()
@@ -280,6 +279,27 @@ def test_pythons_random_numbers_are_told():
     side = Side("ipu")
     with pytest.warns(UserWarning, match="draws from Python's random module.*torch.rand"):
         side.trainer(max_epochs=1).fit(Draws(), side.loader())
+
+
+@pytest.mark.parametrize(
+    ("draw", "name"),
+    [
+        (lambda module: np.random.beta(1.0, 1.0), "NumPy's random module"),
+        (lambda module: module.generator.random(), "self.generator"),
+        (lambda module: module.dice.random(), "self.dice"),
+    ],
+)
+def test_numbers_drawn_on_the_host_are_told(draw, name):
+    class Mixes(Net):
+        def __init__(self):
+            super().__init__()
+            self.generator, self.dice = np.random.default_rng(0), random.Random(0)
+
+        def training_step(self, batch, batch_idx):
+            return draw(self) * self.loss(batch)
+
+    with pytest.warns(UserWarning, match=f"draws from {name}.*put the number into the batch"):
+        Side("ipu").trainer(max_steps=1).fit(Mixes(), Side("ipu").loader())
 
 
 def test_a_run_leaves_tensors_what_they_were():

@@ -60,7 +60,7 @@ class KnownValues:
 
     def answer(self, func: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[bool, Any]:
         """(True, what ``func`` returns) if it asks for values that are all known, else (False, None)."""
-        if getattr(func, "__name__", "") not in _ASKING or not _has_tensor((args, kwargs)):
+        if _name(func) not in _ASKING or not _has_tensor((args, kwargs)):
             return False, None
         values = self._values((args, kwargs))
         if values is None:
@@ -70,7 +70,7 @@ class KnownValues:
 
     def follow(self, func: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any], result: Any) -> None:
         """Notes the value of ``result`` of a call if the arguments' are known."""
-        name = getattr(func, "__name__", "")
+        name = _name(func)
         if _writes(name) or kwargs.get("out") is not None:
             # PyTorch does not count the edits of tensors made in inference mode, and views share them.
             self._known = {key: known for key, known in self._known.items() if not known.fake.is_inference()}
@@ -124,6 +124,11 @@ class KnownValues:
             ends = self._values((item.start, item.stop, item.step))
             return None if ends is None else (slice(*ends[0]),)
         return (item,) if type(item) in _PLAIN else None
+
+
+def _name(func: Callable[..., Any]) -> str:
+    """What a function is called; an overload (``select.int``), by which PyTorch 2.0 indexes a plain tensor, as its op."""
+    return str(getattr(func, "__name__", "")).split(".")[0]
 
 
 def _has_tensor(item: Any) -> bool:

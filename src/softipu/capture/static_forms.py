@@ -7,8 +7,10 @@ import torch
 import torch.distributions
 import torch.nn.functional as F
 
+from softipu.capture._torch_private import eagerly
 from softipu.capture.context import current
 from softipu.capture.static_losses import LOSS_SUBSTITUTES
+from softipu.capture.static_quantiles import QUANTILE_SUBSTITUTES
 from softipu.capture.static_statistics import STATISTICS_SUBSTITUTES
 
 _one_hot, _bincount = F.one_hot, torch.bincount
@@ -59,6 +61,18 @@ def _repeated_rows(repeats: Union[int, List[int]], n_rows: int) -> torch.Tensor:
     return torch.tensor([row for row, count in enumerate(counts) for _ in range(count)], dtype=torch.int64)
 
 
+def masked_select(input: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The elements that ``mask`` chooses, in one dimension; the mask is a constant."""
+    context = current()
+    value = context.known.of(mask) if context is not None else None
+    if value is None:
+        return torch.masked_select(input, mask)  # refused: its shape depends on data
+    shape = torch.broadcast_shapes(input.shape, mask.shape)
+    with eagerly():
+        places = value.expand(shape).reshape(-1).nonzero().squeeze(1)
+    return input.expand(shape).reshape(-1).index_select(0, places)
+
+
 def random_(tensor: torch.Tensor, *limits: int, **named: Any) -> torch.Tensor:
     """Fills ``tensor`` with integers below a limit, or from one up to another."""
     low = limits[0] if len(limits) == 2 else named.get("from", 0)
@@ -83,11 +97,14 @@ SUBSTITUTES: Dict[Callable[..., Any], Callable[..., Any]] = {
     torch.Tensor.bincount: bincount,
     torch.repeat_interleave: repeat_interleave,
     torch.Tensor.repeat_interleave: repeat_interleave,
+    torch.masked_select: masked_select,
+    torch.Tensor.masked_select: masked_select,
     torch.Tensor.random_: random_,
     F.rrelu: rrelu,
     torch.rrelu: rrelu,
     **LOSS_SUBSTITUTES,
     **STATISTICS_SUBSTITUTES,
+    **QUANTILE_SUBSTITUTES,
 }
 
 

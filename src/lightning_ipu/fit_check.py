@@ -66,10 +66,19 @@ def advised(report: PlanReport, layout: Any, layout_at: Optional[Callable[[int],
 
     subject = Subject(report.model, step_at, report.plan.micro_batch, layout.optimizer, layout.containers, layout.unlisted)
     try:
-        return report_plan(subject, report.plan, system_for(report.plan.n_ipus))
+        # The same list as `lightning-ipu plan` gives: it may say to use more IPUs than the Trainer has.
+        found = report_plan(subject, report.plan, system_for(max(report.plan.n_ipus, _n_ipus_to_advise())))
+        return replace(report, remedies=found.remedies)
     except Exception as error:  # noqa: BLE001  that the step does not fit is what must be told, with advice or without
         _log.warning("lightning-ipu: no advice on making the step fit: %s: %s", type(error).__name__, error)
         return report
+
+
+def _n_ipus_to_advise() -> int:
+    from lightning_ipu.planning import DEFAULT_SYSTEM
+    from softipu.hardware import find_system
+
+    return find_system(DEFAULT_SYSTEM).n_ipus
 
 
 def system_for(n_ipus: int) -> Any:

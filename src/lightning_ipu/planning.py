@@ -7,6 +7,7 @@ import torch
 
 from lightning_ipu._lightning import PACKAGES, Lightning, is_imported
 from lightning_ipu.dry_run import DryStep, dry_fit
+from lightning_ipu.quiet import quiet
 from lightning_ipu.rare_collection import rare_collection
 from softipu.hardware import System, find_system
 from softipu.planner import Space, Subject, report_plan, search_plan
@@ -50,18 +51,18 @@ def plan(
     """
     found = find_system(system) if isinstance(system, str) else system
     lightning = _lightning_of(module)
-    trainer = lightning.name("trainer.trainer", "Trainer")(
-        accelerator="ipu",
-        devices=_devices(module),
-        accumulate_grad_batches=accumulate_grad_batches,
-        precision=precision,
-        max_steps=1,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    with rare_collection():
+    with rare_collection(), quiet():
+        trainer = lightning.name("trainer.trainer", "Trainer")(
+            accelerator="ipu",
+            devices=_devices(module),
+            accumulate_grad_batches=accumulate_grad_batches,
+            precision=precision,
+            max_steps=1,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
         step = dry_fit(type(trainer).fit, trainer, module, train_dataloaders=_OneBatch(batch))
         return planned(step, found, search=search, plan=plan, replicas=lambda own: replicas, space=lambda own: space)
 

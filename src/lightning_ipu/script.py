@@ -5,11 +5,9 @@ Whatever accelerator the script asks for becomes "ipu", and parameters get no me
 
 import contextlib
 import functools
-import logging
 import os
 import runpy
 import sys
-import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
@@ -18,6 +16,7 @@ from lightning_ipu import _register
 from lightning_ipu._lightning import PACKAGES, Lightning, is_imported
 from lightning_ipu.device_count import ALLOWED
 from lightning_ipu.dry_run import DryStep, dry_fit
+from lightning_ipu.quiet import quiet
 
 _HALF = {"bf16-mixed": "16-mixed", "bf16": "16-mixed", "bf16-true": "16-true", "64-true": "32-true", "64": "32-true", 64: "32-true"}
 
@@ -96,19 +95,6 @@ def weightless() -> Iterator[None]:
         yield
     finally:
         torch.nn.Parameter.__new__ = original  # type: ignore[method-assign]
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Leaves out what Lightning and PopTorch say about training: there is none."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
 
 
 @contextlib.contextmanager

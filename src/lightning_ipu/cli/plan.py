@@ -37,7 +37,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
     # A plan is made from the software IPU's capture, whatever runs the steps later.
     os.environ[backend.VARIABLE] = "software"
-    from lightning_ipu.script import NeedsWeights, NoFit, first_fit, quiet
+    from lightning_ipu.quiet import quiet
+    from lightning_ipu.script import NeedsWeights, NoFit, first_fit
     from softipu.errors import Error
     from softipu.hardware import find_system
 

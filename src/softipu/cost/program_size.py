@@ -7,7 +7,7 @@ larger model would then have less code.
 
 import re
 from functools import lru_cache
-from typing import Dict, Iterable, Set, Tuple
+from typing import Dict, Iterable, List, Tuple
 
 from softipu.cost.stages import StageOps
 from softipu.cost.workload import Parameter, Workload
@@ -24,24 +24,46 @@ def code_bytes_per_tile(workload: Workload, stages: Iterable[StageOps], *, n_upd
         stages: those of one IPU.
         n_updates: different weight updates here.
     """
-    different: Set[Tuple[str, str, int, Work]] = set()
+    different: Dict[Program, Work] = {}
     for stage in stages:
-        seen: Dict[Tuple[str, str], int] = {}  # how often a module has called an op so far
-        for segment in stage.segments:
-            for i in (*segment.forward, *segment.backward):
-                op = workload.ops[i]
-                nth = seen[op.origin.module, op.name] = seen.get((op.origin.module, op.name), 0) + 1
-                different.add((_without_numbers(op.origin.module), op.name, nth, op.work))
-    works = [work for *_, work in different]
-    # Rounds beyond a few are a loop around the same code: time steps of a recurrence, rounds of a sorting network.
-    rounds = sum(min(_LOOPED, work.n_supersteps) + min(_LOOPED, 2 * len(work.contractions)) for work in works) + 4 * n_updates
-    families = {work.family for work in works}
-    return ASSUMED.code_bytes_per_family * len(families) + ASSUMED.code_bytes_per_superstep * rounds
+        numbers = [i for segment in stage.segments for i in (*segment.forward, *segment.backward)]
+        different.update(zip(programs_of(workload, numbers), (workload.ops[i].work for i in numbers)))
+    works = different.values()
+    return sum(map(work_bytes, works)) + n_updates * UPDATE_BYTES + len({work.family for work in works}) * FAMILY_BYTES
+
+
+Program = Tuple[str, str, int, int]
+"""What tells the code of one op from that of another: module without numbers, op, which call of it in the module, identity of the work."""
+
+FAMILY_BYTES = float(ASSUMED.code_bytes_per_family)  # of a tile, once for each op family
+UPDATE_BYTES = float(4 * ASSUMED.code_bytes_per_superstep)  # for each different weight update
+
+
+def work_bytes(work: Work) -> float:
+    """Code of one op on a tile. Rounds beyond a few are a loop around the same code: steps of a recurrence, rounds of a sorting network."""
+    rounds = min(_LOOPED, work.n_supersteps) + min(_LOOPED, 2 * len(work.contractions))
+    return float(ASSUMED.code_bytes_per_superstep * rounds)
+
+
+def programs_of(workload: Workload, numbers: Iterable[int]) -> List[Program]:
+    """The program of each op; ops with the same one share code. Equal works of a workload are one object."""
+    seen: Dict[Tuple[str, str], int] = {}  # how often a module has called an op so far
+    found = []
+    for i in numbers:
+        op = workload.ops[i]
+        nth = seen[op.origin.module, op.name] = seen.get((op.origin.module, op.name), 0) + 1
+        found.append((_without_numbers(op.origin.module), op.name, nth, id(op.work)))
+    return found
+
+
+def update_program(parameter: Parameter) -> Tuple[str, int]:
+    """Equal for weights whose updates share code: those of the same weights of repeated layers do."""
+    return _without_numbers(parameter.name), parameter.elements
 
 
 def different_updates(parameters: Iterable[Parameter]) -> int:
-    """Weight updates that share no code: those of the same weights of repeated layers do."""
-    return len({(_without_numbers(p.name), p.elements) for p in parameters})
+    """Weight updates that share no code."""
+    return len(set(map(update_program, parameters)))
 
 
 @lru_cache(maxsize=None)

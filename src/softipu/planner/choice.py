@@ -36,12 +36,6 @@ class Choice:
         """Items a second when every stage works and nothing else takes time: no plan of this choice is faster."""
         return self.micro_batch * self.replicas / self.split.cycle_seconds
 
-    def words(self) -> str:
-        """The choice, its number of replicas left out."""
-        parts = [per_replica(self.n_ipus), f"micro-batch {self.micro_batch}"]
-        parts += ["optimizer state off chip"] if self.off_chip else []
-        return ", ".join(parts + ([] if self.split.pipelined else ["one IPU at a time"]))
-
 
 def per_replica(n_ipus: int) -> str:
     """4 -> "4 IPUs a replica"."""

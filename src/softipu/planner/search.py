@@ -12,6 +12,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 from softipu.capture.update import OptimizerSpec
 from softipu.hardware import CALIBRATION, Calibration, System
 from softipu.planner.choice import Choice, per_replica
+from softipu.planner.fallen import FallenChoices, fraction, tile_words
 from softipu.planner.micro_batches import MicroBatches
 from softipu.planner.prices import Prices
 from softipu.planner.space import Space, powers_of_two
@@ -20,7 +21,7 @@ from softipu.planner.splitter import Split, learnt_factors
 from softipu.report.cost_report import CostReport
 from softipu.report.plan import Plan, Schedule
 from softipu.report.plan_report import Candidate, Fallen, SearchResult
-from softipu.report.units import MEBIBYTES, counted, percent, three_digits
+from softipu.report.units import counted, three_digits
 
 _MOST_TRIES = 8
 _NEARLY_FRACTION = 0.02  # less memory than this is no reason to take a slower plan
@@ -77,7 +78,7 @@ class Search:
         self._fitted: Dict[Tuple[int, int, bool], Optional[Choice]] = {}
         self._too_large: List[CostReport] = []
         self._rates: Dict[Tuple[int, int], float] = {}  # by micro-batch and IPUs of a replica, the most that was priced
-        self._fallen: List[Fallen] = []
+        self._fallen = FallenChoices()
         self._n_choices = self._n_bounded = 0
 
     def run(self) -> Found:
@@ -102,8 +103,8 @@ class Search:
         self._tell_of_beaten(choices, front)
         seconds = time.perf_counter() - start
         candidates = tuple(_candidate(report) for report in front)
-        result = SearchResult(candidates, tuple(self._fallen), self._n_choices, self._n_bounded, len(self._prices), seconds)
-        closest = min(self._too_large, key=_fraction, default=None)
+        result = SearchResult(candidates, self._fallen.lines(), self._n_choices, self._n_bounded, len(self._prices), seconds)
+        closest = min(self._too_large, key=fraction, default=None)
         return Found(front[0] if front else None, closest, result)
 
     # Choices
@@ -148,14 +149,12 @@ class Search:
         if wanted is None or not self._training:
             return True
         each = micro_batch * replicas
-        what = f"{per_replica(n_ipus)}, {counted(replicas, 'replica')}, micro-batch {micro_batch}"
         least = 2 * self._splits.depth(micro_batch, n_ipus) - 1 if pipelined else 1
         if wanted % each:
-            self._fallen.append(Fallen(what, f"{wanted:,} items per update are no multiple of {each:,}"))
+            self._fallen.no_multiple(wanted, each)
             return False
         if wanted // each < least:
-            n = counted(wanted // each, "micro-batch")
-            self._fallen.append(Fallen(what, f"{n} per update cannot fill the pipeline, which needs {least}"))
+            self._fallen.cannot_fill(n_ipus, each, wanted // each, least)
             return False
         return True
 
@@ -167,7 +166,7 @@ class Search:
         for n_all in sorted({c.n_all for c in choices}, reverse=True):
             found: List[CostReport] = []
             for choice in sorted((c for c in choices if c.n_all == n_all), key=lambda c: (-c.rate, c.off_chip)):
-                fullest = min((_fraction(r) for r in found), default=2.0)
+                fullest = min((fraction(r) for r in found), default=2.0)
                 fastest = max((r.items_per_second for r in found), default=0.0)
                 is_leaner = choice.split.tile_fraction <= fullest - _NEARLY_FRACTION and len(found) <= _MOST_LEANER
                 if choice.rate <= fastest and not is_leaner:
@@ -204,7 +203,7 @@ class Search:
             split = self._splits.again(
                 choice.micro_batch, choice.proportion, choice.n_ipus, off_chip=choice.off_chip, pipelined=pipelined, factors=factors
             )
-        self._fallen.append(Fallen(choice.words(), f"the best split found needs {_tile_words(report)} on IPU {report.worst_ipu.ipu}"))
+        self._fallen.no_split_fits(choice, report)
         return None
 
     # Why others fell
@@ -216,13 +215,13 @@ class Search:
         what = f"{per_replica(n_ipus)}, micro-batch {micro_batch}{more}{turns}"
         report = self._priced_leanest(micro_batch, n_ipus, off_chip=off_chip, pipelined=pipelined)
         if report is None:
-            self._fallen.append(Fallen(what, f"the model has fewer than {n_ipus} places where a stage can begin"))
+            self._fallen.add(Fallen(what, f"the model has fewer than {n_ipus} places where a stage can begin"))
             return
         tricks = ["recomputation"] if any(stage.recompute for stage in report.plan.stages) else []
         tricks += ["the optimizer state off chip"] if off_chip else []
         with_tricks = f", with {' and '.join(tricks)}" if tricks else ""
         worst = report.worst_ipu
-        self._fallen.append(Fallen(what, f"the leanest split needs {_tile_words(report)} on IPU {worst.ipu}{with_tricks}"))
+        self._fallen.add(Fallen(what, f"the leanest split needs {tile_words(report)} on IPU {worst.ipu}{with_tricks}"))
 
     def _priced_leanest(self, micro_batch: int, n_ipus: int, *, off_chip: bool, pipelined: bool) -> Optional[CostReport]:
         """The split that needs least, priced."""
@@ -238,7 +237,7 @@ class Search:
         on_front = {(r.plan.micro_batch, r.plan.n_ipus_per_replica) for r in front}
         for n_ipus in dict.fromkeys(c.n_ipus for c in choices):
             own = [c for c in choices if c.n_ipus == n_ipus and (c.micro_batch, n_ipus) not in on_front]
-            own = [c for c in own if any(self._fitted.get((c.micro_batch, n_ipus, place), c) is not None for place in (True, False))]
+            own = [c for c in own if self._fitted.get((c.micro_batch, n_ipus, c.off_chip), c) is not None]
             if not own or not front:
                 continue
             rates = {c: min(self._rates.get((c.micro_batch, n_ipus), c.rate), c.rate) for c in own}
@@ -249,28 +248,19 @@ class Search:
             rate = f"{bound}{three_digits(rates[fastest])} samples/s on {counted(fastest.n_all, 'IPU')}"
             which = ", ".join(str(n) for n in sorted({c.micro_batch for c in own}))
             what = f"{per_replica(n_ipus)}, micro-batch {which}"
-            self._fallen.append(Fallen(what, f"{rate}; {three_digits(better.items_per_second)} with {other}", rates[fastest]))
-
-
-def _fraction(report: CostReport) -> float:
-    worst = report.worst_ipu
-    return worst.worst_tile_bytes / worst.tile_available_bytes
-
-
-def _tile_words(report: CostReport) -> str:
-    return f"{percent(_fraction(report))} of a tile ({MEBIBYTES.full(report.worst_ipu.total.total)} in all)"
+            self._fallen.add(Fallen(what, f"{rate}; {three_digits(better.items_per_second)} with {other}", rates[fastest]))
 
 
 def _front(reports: List[CostReport]) -> List[CostReport]:
     """Those that none of the others beats in throughput, memory and number of IPUs at once; fastest first."""
-    ranked = sorted(reports, key=lambda r: (-r.items_per_second, _fraction(r), r.plan.n_ipus))
+    ranked = sorted(reports, key=lambda r: (-r.items_per_second, fraction(r), r.plan.n_ipus))
     kept: List[CostReport] = []
     for report in ranked:
-        room = _fraction(report) + _NEARLY_FRACTION
-        if not any(_fraction(k) <= room and k.plan.n_ipus <= report.plan.n_ipus for k in kept):
+        room = fraction(report) + _NEARLY_FRACTION
+        if not any(fraction(k) <= room and k.plan.n_ipus <= report.plan.n_ipus for k in kept):
             kept.append(report)
     return kept
 
 
 def _candidate(report: CostReport) -> Candidate:
-    return Candidate(report.plan, report.items_per_second, report.worst_ipu.total.total, _fraction(report), report.plan.n_ipus)
+    return Candidate(report.plan, report.items_per_second, report.worst_ipu.total.total, fraction(report), report.plan.n_ipus)

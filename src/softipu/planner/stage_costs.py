@@ -6,12 +6,13 @@ on tiles is not known before they are dealt. So the planner prices what it finds
 """
 
 from dataclasses import dataclass, replace
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import Dict, Hashable, List, Optional, Sequence, Set, Tuple
 
 from softipu.capture.update import OptimizerSpec
 from softipu.cost.links import pipeline_seconds
 from softipu.cost.op_cost import OpCost, Tiling, op_cost
 from softipu.cost.pipeline import stash_depth
+from softipu.cost.program_size import FAMILY_BYTES, UPDATE_BYTES, programs_of, update_program, work_bytes
 from softipu.cost.stage_time import tiling_of
 from softipu.cost.update_work import accumulator_bytes, state_bytes
 from softipu.cost.workload import Workload
@@ -88,7 +89,7 @@ class StageCosts:
         self._times(tiling_of(plan, 0, system.ipu), calibration)
         self._weights(spec)
         self._activations()
-        self._program(system)
+        self._program(system, spec)
 
     # What a stage takes
 
@@ -270,21 +271,29 @@ class StageCosts:
                 accumulators[readers[0]] += accumulator_bytes(spec, parameter)
         self._state_bytes, self._accumulator_bytes = Running(state), Running(accumulators)
 
-    def _program(self, system: System) -> None:
-        """Code, as its size is the sum over different work, and what is the same on every IPU."""
-        ipu = system.ipu
+    def _program(self, system: System, spec: Optional[OptimizerSpec]) -> None:
+        """Code, as its size is the sum over different programs, and what is the same on every IPU."""
+        ipu, workload = system.ipu, self.workload
         self._besides = (ASSUMED.gap_fraction * ipu.sram_bytes_per_tile + ipu.stack_bytes_per_tile) * ipu.n_tiles
-        works: Dict[int, Tuple[Work, Set[int]]] = {}
-        families: Dict[str, Set[int]] = {}
-        for op, unit in zip(self.workload.ops, self._unit_of):
-            works.setdefault(id(op.work), (op.work, set()))[1].add(unit)
-            families.setdefault(op.work.family, set()).add(unit)
+        sizes: Dict[Hashable, float] = {}
+        units: Dict[Hashable, Set[int]] = {}
+
+        def add(program: Hashable, size: float, unit: int) -> None:
+            sizes[program] = size
+            units.setdefault(program, set()).add(unit)
+
+        for op, unit, program in zip(workload.ops, self._unit_of, programs_of(workload, range(len(workload.ops)))):
+            add(program, work_bytes(op.work), unit)
+            add(op.work.family, FAMILY_BYTES, unit)
+        if spec is not None:
+            trained = {name for name, _ in workload.gradients}
+            for parameter in workload.parameters:
+                readers = self._read.get(parameter.buffer, set()) | self._read_backward.get(parameter.buffer, set())
+                if readers and parameter.name in trained:
+                    add(update_program(parameter), UPDATE_BYTES, min(readers))
         self._code = StageSums(self._n)
-        for work, units in works.values():
-            size = ASSUMED.code_bytes_per_superstep * (work.n_supersteps + 2 * len(work.contractions))
-            self._code.add_read_from_outside(size * ipu.n_tiles, -1, sorted(units))
-        for units in families.values():
-            self._code.add_read_from_outside(ASSUMED.code_bytes_per_family * ipu.n_tiles, -1, sorted(units))
+        for key, size in sizes.items():
+            self._code.add_read_from_outside(size * ipu.n_tiles, -1, sorted(units[key]))
 
     def _activations(self) -> None:
         workload, n = self.workload, self._n

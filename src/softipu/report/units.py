@@ -30,6 +30,13 @@ MEBIBYTES = Unit(MIB, "MiB")
 KIBIBYTES = Unit(KIB, "KiB")
 
 
+def bytes_words(value: float) -> str:
+    """One size of memory with the unit that suits it: "12.3 MiB", "8.03 KiB", "640 bytes"."""
+    if value >= 0.0995 * MIB:
+        return MEBIBYTES.full(value)
+    return KIBIBYTES.full(value) if value >= 0.995 * KIB else f"{value:,.0f} bytes"
+
+
 def three_digits(value: float) -> str:
     """1234567 -> "1,234,567" (digits before the point are all shown), 12.345 -> "12.3", 0.012345 -> "0.0123"."""
     size = abs(value)

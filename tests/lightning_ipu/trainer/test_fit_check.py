@@ -213,3 +213,20 @@ def test_pricing_is_quick_beside_the_capture(monkeypatch):
     trainer = side.trainer(max_epochs=2)
     trainer.fit(Net(), side.loader(data(30)))  # a short batch has a step of its own
     assert len(trainer.strategy.device_statistics()) and len(calls) == 1
+
+
+def test_advice_may_name_more_ipus_than_the_trainer_has(monkeypatch):
+    asked = []
+    monkeypatch.setattr(fit_check, "system_for", lambda n_ipus: asked.append(n_ipus) or system(8))
+    with pytest.raises(DoesNotFitError, match="Try, cheapest first"):
+        fit(Wide())
+    # The step is priced for the Trainer's one IPU, and advised on for as many as `lightning-ipu plan` plans for.
+    assert asked == [1, 16]
+
+
+def test_a_plan_from_python_says_nothing_of_a_training(capfd):
+    logging.getLogger("lightning.pytorch").setLevel(logging.INFO)
+    batch = [tensor[:2] for tensor in data(2).tensors]
+    assert lightning_ipu.plan(Net(), batch, system="bow-pod4").fits
+    said = capfd.readouterr()
+    assert "available" not in said.out + said.err and said.out == ""

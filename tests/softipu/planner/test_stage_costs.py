@@ -8,7 +8,7 @@ from softipu.cost import Plan, Stage, price
 from softipu.hardware import CALIBRATION, find_system
 from softipu.planner.stage_costs import Setting, StageCosts, tied_tail
 from softipu.planner.units import units_of
-from softipu.report.cost_report import Phase
+from softipu.report.cost_report import MemoryCategory, Phase
 from tests.softipu.cost.small_step import adam, workload
 
 POD = find_system("bow-pod16")
@@ -34,6 +34,17 @@ def test_the_time_of_stages_is_the_cost_models(costs):
         links = sum(part[Phase.IPU_LINKS].total for part in (stage.forward, stage.backward))
         assert costs.seconds(begin, end, recompute=False) == pytest.approx(stage.seconds - links)
         assert costs.link_seconds(begin, end, 2) == pytest.approx(links)
+
+
+def test_what_a_stage_always_holds_is_the_cost_models(costs):
+    at = costs.units.paths.index("layers.2")
+    plan = Plan((Stage("", 0), Stage("layers.2", 1)), micro_batch=2, gradient_accumulation=16)
+    held = (
+        MemoryCategory.WEIGHTS, MemoryCategory.OPTIMIZER_STATE, MemoryCategory.ACCUMULATORS, MemoryCategory.CODE, MemoryCategory.STACK,
+    )  # fmt: skip
+    for memory, (begin, end) in zip(price(workload(), adam(workload()), plan, POD).memory, ((0, at), (at, len(costs.units)))):
+        expected = sum(memory.by_category[category].total for category in held)
+        assert costs.state(begin, end, state_share=1.0, accumulates=True) == pytest.approx(expected)
 
 
 def test_no_work_is_lost_between_stages(costs):

@@ -1,6 +1,6 @@
 import pytest
 
-from softipu.report.units import MEBIBYTES, MIB, counted, flop_unit, percent, three_digits, time_unit
+from softipu.report.units import MEBIBYTES, MIB, bytes_words, counted, flop_unit, percent, three_digits, time_unit
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,7 @@ def test_counting(n, text):
 
 def test_percent():
     assert percent(0.4567) == "45.7 %"
+
+
+def test_a_size_alone_has_the_unit_that_suits_it():
+    assert [bytes_words(n) for n in (0, 640, 8220, 0.12 * MIB, 12.3 * MIB)] == ["0 bytes", "640 bytes", "8.03 KiB", "0.120 MiB", "12.3 MiB"]

@@ -105,8 +105,14 @@ def _decide(choice: EngineChoice, step: Step, shape: BatchShape) -> Tuple[str, s
         return "interpreter", f"the work to come is not known ({VARIABLE}=compiled compiles)"
     n_micro_batches, needed = choice.n_calls * shape.n_micro_batches, effort(step).pays_after()
     if n_micro_batches < needed:
-        return "interpreter", f"{n_micro_batches:,} micro-batches to come, and compiling pays after about {needed:,}"
-    return "compiled", f"{n_micro_batches:,} micro-batches to come, and compiling pays after about {needed:,}"
+        return "interpreter", (
+            f"this run has {n_micro_batches:,} micro-batches, too few to win back the time that compiling would take (that needs about "
+            f"{needed:,}; {VARIABLE}=compiled compiles all the same)"
+        )
+    return "compiled", (
+        f"this run has {n_micro_batches:,} micro-batches, enough to win back the time that compiling takes (that needs about {needed:,}; "
+        f"{VARIABLE}=interpreter starts at once)"
+    )
 
 
 def _checked(name: str, what: str) -> str:

@@ -2,7 +2,7 @@
 
 from softipu.report.cost_report import CostReport, IpuMemory, MemoryCategory
 from softipu.report.html.drawing import WIDTH, Drawing, ticks
-from softipu.report.units import KIBIBYTES, MEBIBYTES, MIB, percent
+from softipu.report.units import KIBIBYTES, MEBIBYTES, MIB, bytes_words, percent
 
 _ROW, _BAR, _LEFT, _RIGHT, _TOP = 30.0, 20.0, 64.0, 96.0, 24.0
 
@@ -45,7 +45,7 @@ def _bar(picture: Drawing, memory: IpuMemory, y: float, scale: float) -> None:
             part = memory.by_category[category]
             rests = ", ".join(f"{percent(share)} {name}" for name, share in part.shares().items() if share >= 0.0005)
             live = "always live" if category.always_live else "at the peak"
-            size = f"{MEBIBYTES.full(part.total)}, {percent(part.total / total)} of it, {live}"
+            size = f"{bytes_words(part.total)}, {percent(part.total / total)} of it, {live}"
             tip = f"IPU {memory.ipu}: {category.value}\n{size}\nrests on: {rests}"
             picture.rect(at, top, part.total * scale, _BAR, css_name(category), tip, data=f'data-series="{css_name(category)}"')
             at += part.total * scale

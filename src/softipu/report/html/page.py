@@ -16,7 +16,7 @@ from softipu.report.html.tiles import tile_histogram
 from softipu.report.plan_report import PlanReport
 from softipu.report.text import does_not_fit_text
 from softipu.report.timeline import Timeline
-from softipu.report.units import KIBIBYTES, MEBIBYTES, counted, percent, three_digits, time_unit
+from softipu.report.units import KIBIBYTES, MEBIBYTES, bytes_words, counted, percent, three_digits, time_unit
 from softipu.report.words import layout_words
 
 _FOLDER = Path(__file__).parent
@@ -72,7 +72,7 @@ def plan_page(report: PlanReport) -> str:
         front=front(report.search) if report.search is not None and report.search.front else "",
         front_rows=_front_rows(report),
         remedies=[
-            {"text": r.text, "freed": MEBIBYTES.full(r.freed_bytes), "rate": three_digits(r.items_per_second), "fits": r.fits}
+            {"text": r.text, "freed": bytes_words(r.freed_bytes), "rate": three_digits(r.items_per_second), "fits": r.fits}
             for r in report.remedies
         ],
     )
@@ -109,7 +109,7 @@ def _tile_words(memory: Any) -> str:
 
 def _memory_keys(cost: CostReport) -> List[Key]:
     sums = {c: sum(m.by_category[c].total for m in cost.memory if c in m.by_category) for c in MemoryCategory}
-    return [Key(css_name(c), c.value, MEBIBYTES.full(value)) for c, value in sums.items() if value]
+    return [Key(css_name(c), c.value, bytes_words(value)) for c, value in sums.items() if value]
 
 
 def _family_keys(cost: CostReport) -> List[Key]:

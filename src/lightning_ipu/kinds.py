@@ -2,12 +2,14 @@
 
 The scalars of several micro-batches become the scalar of one larger batch accordingly: the loss of 2B samples is the mean of two losses of
 B, their number of hits is the sum of two numbers. The kind is read off the operations while the step is captured. What cannot be told is
-taken for a mean, except whole numbers, which are taken for counts.
+taken for a mean, except whole numbers, which are taken for counts. A function of such scalars (a ratio of counts, the root of a mean) is
+computed again from the joined ones.
 """
 
 import functools
 import inspect
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Tuple
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Set, Tuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -33,7 +35,29 @@ _UNCHANGED = frozenset(
 )
 _SCALING = frozenset(["mul", "multiply", "__mul__", "__rmul__", "div", "true_divide", "divide", "__truediv__", "__div__"])
 _ADDING = frozenset(["add", "__add__", "__radd__", "sub", "subtract", "__sub__", "__rsub__"])
+# Functions of scalars alone: of joined scalars they give what the larger batch gives.
+_POINTWISE = (
+    _UNCHANGED
+    | _SCALING
+    | _ADDING
+    | frozenset("exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square pow __pow__ __rpow__ reciprocal abs __abs__ sigmoid tanh".split())
+    | frozenset("clamp clip clamp_min clamp_max maximum minimum rsub __rsub__ __rdiv__ __rtruediv__ nan_to_num".split())
+)
 _MAKING = {torch.tensor, torch.as_tensor, torch.scalar_tensor}
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A scalar that is a function of other scalars: a ratio of sums, the root of a mean.
+
+    Attributes:
+        function: of torch.
+        args, kwargs: what it was called with, tensors and numbers.
+    """
+
+    function: Callable[..., Any]
+    args: Tuple[Any, ...]
+    kwargs: Dict[str, Any]
 
 
 class Kinds(TorchFunctionMode):
@@ -51,6 +75,10 @@ class Kinds(TorchFunctionMode):
         self._constants: Dict[int, torch.Tensor] = {id(tensor): tensor for tensor in constants}
         # Tensors are kept, so that no other one gets the same id.
         self._known: Dict[int, Tuple[torch.Tensor, str]] = {}
+        self._derived: Dict[int, Tuple[torch.Tensor, Derived]] = {}
+        self._changed: Set[int] = set()
+        # Elements of the tensors with one row per sample: a sum divided by one of these is a mean.
+        self._counts: Set[int] = {micro_rows} if micro_rows is not None else set()
 
     def of(self, value: Any) -> Optional[str]:
         """The kind of a scalar tensor, if it is known."""
@@ -58,6 +86,13 @@ class Kinds(TorchFunctionMode):
             return MEAN
         found = self._known.get(id(value))
         return found[1] if found is not None else None
+
+    def derivation(self, value: Any) -> Optional[Derived]:
+        """How a scalar of no kind of its own follows from others, if it does."""
+        found = self._derived.get(id(value))
+        if found is None or any(id(tensor) in self._changed for tensor in (value, *_tensors_in(found[1].args))):
+            return None
+        return found[1]
 
     def mark_same(self, value: torch.Tensor, other: torch.Tensor) -> None:
         """Gives ``value`` the kind of ``other``."""
@@ -79,23 +114,46 @@ class Kinds(TorchFunctionMode):
         result = live_torch.item(*args) if func is torch.Tensor.__getitem__ and is_live(args[1]) else NotImplemented
         if result is NotImplemented:
             result = func(*args, **kwargs)
-        self._note_constants(func, args, kwargs, result)
+        self._note_counts((args, kwargs, result))
         if isinstance(result, torch.Tensor) and result.dim() == 0:
-            kind = self._kind(func, args, kwargs)
-            if kind is not None:
-                self._known[id(result)] = (result, kind)
+            self._note_scalar(func, args, kwargs, result)
+        # Last, as a change in place makes a constant none.
+        self._note_constants(func, args, kwargs, result)
         return result
+
+    def _note_scalar(self, func: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any], result: torch.Tensor) -> None:
+        is_changed = any(result is arg for arg in args)
+        parts = list(_tensors_in((args, kwargs)))
+        from_derived = any(id(part) in self._derived for part in parts)
+        kind = None if from_derived else self._kind(_plain_name(func), func, args, kwargs)
+        if is_changed:
+            self._changed.add(id(result))
+            self._known.pop(id(result), None)
+        if kind is not None:
+            self._known[id(result)] = (result, kind)
+        elif (
+            getattr(func, "__name__", "") in _POINTWISE
+            and parts
+            and not is_changed
+            and all(id(part) in self._known or id(part) in self._derived for part in parts)
+            and not any(_has_live(arg) for arg in (*args, *kwargs.values()))
+        ):
+            self._derived[id(result)] = (result, Derived(func, args, kwargs))
+
+    def _note_counts(self, value: Any) -> None:
+        for tensor in _tensors_in(value):
+            if tensor.dim() and tensor.shape[0] == self._micro_rows:
+                self._counts.add(tensor.numel())
 
     def _note_constants(self, func: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any], result: Any) -> None:
         if all(id(tensor) in self._constants for tensor in _tensors_in((args, kwargs))):
             self._constants.update((id(tensor), tensor) for tensor in _tensors_in(result))
             return
         name = getattr(func, "__name__", "")
-        if name == "__setitem__" or (name.endswith("_") and not name.endswith("__")):
+        if name == "__setitem__" or _plain_name(func) != name:
             self._constants.pop(id(args[0]) if args else 0, None)
 
-    def _kind(self, func: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Optional[str]:
-        name = getattr(func, "__name__", "")
+    def _kind(self, name: str, func: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Optional[str]:
         first = args[0] if args else None
         if name in _REDUCING and isinstance(first, torch.Tensor):
             # Of a scalar there is nothing to reduce.
@@ -106,6 +164,9 @@ class Kinds(TorchFunctionMode):
             return self._scaled(name, first, args[1])
         if name in _ADDING and len(args) > 1:
             left, right = self.of(first), self.of(args[1])
+            constant = [id(arg) in self._constants for arg in (first, args[1])]
+            if constant[0] != constant[1]:  # a total that began with zero
+                return right if constant[0] else left
             if left == right:
                 return left
             return left or right if MEAN in (left, right) and None in (left, right) else None
@@ -117,9 +178,17 @@ class Kinds(TorchFunctionMode):
             return None  # a ratio or a product of two results
         kind = left or right
         divides = "div" in name
-        if kind == SUM and divides and isinstance(second, int) and second == self._micro_rows:
+        if kind == SUM and divides and type(second) in (int, float) and second in self._counts:
             return MEAN
         return kind if kind in (SUM, MEAN) else None
+
+
+def _plain_name(func: Callable[..., Any]) -> str:
+    """The name of the function that changes nothing in place: ``add`` for ``add_``, ``__add__`` for ``__iadd__``."""
+    name = getattr(func, "__name__", "")
+    if name.startswith("__i") and name[3:-2] in ("add", "sub", "mul", "truediv", "div", "pow"):
+        return f"__{name[3:]}"
+    return name[:-1] if name.endswith("_") and not name.endswith("__") else name
 
 
 def _tensors_in(value: Any) -> Iterator[torch.Tensor]:

@@ -20,11 +20,13 @@ _REDUCTIONS: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 @dataclass(frozen=True)
 class OutputShape:
-    """An output of one micro-batch: its shape and dtype as the step has them, and of a scalar how the step came by it (kinds.py)."""
+    """An output of one micro-batch: its shape and dtype as the step has them, and of a scalar how the step came by it (kinds.py): its
+    kind, or a function that gives it from the values of other outputs."""
 
     shape: Tuple[int, ...]
     dtype: torch.dtype
     kind: Optional[str] = None
+    derived: Optional[Callable[[Callable[[int], torch.Tensor]], torch.Tensor]] = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,12 @@ class Results:
         values = self.micro_batches(index, which)
         if not self.is_scalar(index):
             return values.flatten(0, 1)
-        return values[0] if len(values) == 1 else self.reduced(index, values)
+        if len(values) == 1:
+            return values[0]
+        derived = self._shapes[index].derived
+        if derived is not None:
+            return derived(lambda other: self.joined(other, which)).to(values.dtype)
+        return self.reduced(index, values)
 
     def reduced(self, index: int, values: torch.Tensor, weights: Optional[Sequence[float]] = None) -> torch.Tensor:
         """One value for several values of a scalar output, [n]. A mean may be weighted."""

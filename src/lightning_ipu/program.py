@@ -290,7 +290,9 @@ class Program:
             return self._live, self._fixed
 
         self._refuse_other_shapes(arguments, conditions)
-        call = Call(self.step, arguments.form, arguments.others, len(arguments.leaves), piece.cut.micro_rows, piece.cut.share)
+        cut = piece.cut
+        joins = cut.n_replicas > 1 or (cut.is_one_group and cut.n_micro_batches > 1)
+        call = Call(self.step, arguments.form, arguments.others, len(arguments.leaves), cut.micro_rows, cut.share, joins)
         try:
             captured = self._strategy.capturing.capture(self.step, call, piece.cut, tensors, environment, conditions, grow)
         except self._strategy.poptorch.Error as error:

@@ -5,6 +5,7 @@ the step returned, logged, gave to a metric or left on the module. Where they be
 """
 
 import contextlib
+import functools
 import operator
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Sequence, Set, Tuple
@@ -69,6 +70,7 @@ class Call:
         n_leaves: all leaves.
         micro_rows: samples of a micro-batch, or None.
         share: what the gradients count, of a whole update's; 1 but for a rest.
+        joins_scalars: whether the host joins the scalars of several micro-batches to that of one batch.
     """
 
     step: str
@@ -77,6 +79,7 @@ class Call:
     n_leaves: int
     micro_rows: Optional[int] = None
     share: float = 1.0
+    joins_scalars: bool = False
 
 
 _TENSOR = object()
@@ -183,7 +186,8 @@ class StepModule(nn.Module):
         captured.returned = outputs.reference_in(returned)
         captured.notes, captured.guards, captured.texts = notes.notes, needs.guards, needs.texts
         captured.reads, captured.live_sources = list(watch.reads.values()), watch.live_sources
-        captured.shapes = [OutputShape(tuple(t.shape), t.dtype, kinds.of(t)) for t in outputs.tensors]
+        derived = outputs.derived(kinds) if self._call.joins_scalars else {}
+        captured.shapes = [OutputShape(tuple(t.shape), t.dtype, kinds.of(t), derived.get(i)) for i, t in enumerate(outputs.tensors)]
         self.captured = captured
         return tuple(outputs.tensors)
 
@@ -288,9 +292,31 @@ class _Outputs:
             self.tensors.append(value)
         return OutputOf(self._places[id(value)])
 
+    def derived(self, kinds: Kinds) -> Dict[int, Any]:
+        """For outputs that follow from other scalars, by place: what gives one from these, which become outputs too."""
+        found = {}
+        for place, tensor in enumerate(self.tensors):  # which grows
+            derivation = kinds.derivation(tensor)
+            if derivation is not None:
+                arguments = self.reference_in((derivation.args, derivation.kwargs))
+                found[place] = functools.partial(_again, derivation.function, arguments)
+        return found
+
     def reference_in(self, value: Any) -> Any:
         """The same structure with OutputOf for tensors, and ResultOf for results of metrics."""
         return mapped(lambda leaf: leaf.reference if isinstance(leaf, MetricResult) else self.reference(leaf), value)
+
+
+def _again(function: Callable[..., Any], arguments: Any, value_of: Callable[[int], torch.Tensor]) -> torch.Tensor:
+    """``function`` of the values that outputs have now; half ones in float32, in which older versions of torch compute on the host."""
+
+    def of_leaf(leaf: Any) -> Any:
+        value = value_of(leaf.index) if isinstance(leaf, OutputOf) else leaf
+        return value.float() if isinstance(value, torch.Tensor) and value.dtype == torch.float16 else value
+
+    args, kwargs = mapped(of_leaf, arguments)
+    made: torch.Tensor = function(*args, **kwargs)
+    return made
 
 
 def registry_of(module: nn.Module, kind: str) -> Dict[str, Any]:

@@ -249,3 +249,37 @@ def test_a_sum_over_weights_is_not_taken_for_a_sum_over_samples():
 
     want, got = on_both(run, Way(replicas=4))
     assert_same(got, want)
+
+
+class Scores(Net):
+    """Logs what is no mean over samples."""
+
+    def training_step(self, batch, batch_idx):
+        loss = self.loss(batch)
+        self.log("perplexity", loss.exp(), on_step=True, on_epoch=True)
+        return loss
+
+    def validation_step(self, batch, batch_idx):
+        x, y = batch
+        hits = self.body(x).argmax(-1) == y
+        precision = (hits & (y == 1)).sum() / ((hits & (y == 1)).sum() + (~hits).sum() + 1e-6)
+        recall = (hits & (y == 1)).sum() / ((y == 1).sum() + 1e-6)
+        error = self.loss(batch)
+        total = torch.zeros(())
+        total += hits.sum()
+        self.log_dict({"rmse": error.sqrt(), "psnr": -10 * torch.log10(error), "f1": 2 * precision * recall / (precision + recall + 1e-8)})
+        self.log_dict({"per_element": x.square().sum() / x.numel(), "masked": (x * (x > 0)).sum() / (x > 0).sum().clamp(min=1)})
+        self.log("total", total, reduce_fx="sum")
+
+
+@pytest.mark.parametrize("precision", ["32-true", "16-true"])
+@pytest.mark.parametrize("way", [Way(replicas=2), Way(replicas=4), TOGETHER], ids=str)
+def test_functions_of_sums_and_means_are_those_of_the_whole_batch(precision, way):
+    def run(side):
+        module = Scores()
+        trainer = side.trainer(max_epochs=1, precision=precision if side.is_ipu else "32-true")
+        trainer.fit(module, side.loader(data(48)), side.loader(data(22, seed=9)))
+        return numbers(trainer.callback_metrics)
+
+    want, got = on_both(run, way)
+    assert_same(got, want, tolerance=1e-5 if precision == "32-true" else 2e-2)

@@ -123,11 +123,14 @@ class _Worker:
         """Load epoch after epoch until told to stop."""
         dataset = self._dataset()
         epoch = 0
-        while True:
-            self._load(dataset, epoch)
-            epoch += 1
-            # Never more than one epoch ahead: a dataset that gives nothing the second time would be asked for ever.
-            self._wait_until_wanted(epoch - 1 if self._job.load_indefinitely else epoch)
+        try:
+            while True:
+                self._load(dataset, epoch)
+                epoch += 1
+                # Never more than one epoch ahead: a dataset that gives nothing the second time would be asked for ever.
+                self._wait_until_wanted(epoch - 1 if self._job.load_indefinitely else epoch)
+        finally:
+            _end_workers_of(dataset)
 
     def _load(self, dataset: Iterable[Any], epoch: int) -> None:
         slot = -1
@@ -238,6 +241,17 @@ def _iterator_over(dataset: Iterable[Any]) -> Iterator[Any]:
     if not hasattr(dataset, "__iter__") and isinstance(dataset, Sized):
         return (dataset[index] for index in range(len(dataset)))  # type: ignore[index]
     return iter(dataset)
+
+
+def _end_workers_of(dataset: Iterable[Any]) -> None:
+    """Lets the persistent workers of a torch DataLoader end by themselves.
+
+    The end of this process would end them by a signal, which may come while one has made a file in shared memory and not yet
+    taken its name away: then the file stays.
+    """
+    end = getattr(getattr(dataset, "_iterator", None), "_shutdown_workers", None)
+    if end is not None:
+        end()
 
 
 def _seed_generators(seed: int) -> None:

@@ -8,6 +8,7 @@ import ctypes
 import importlib
 import importlib.util
 import io
+import logging
 import os
 import sys
 from contextlib import contextmanager
@@ -232,6 +233,18 @@ def without_vmap_fallback() -> Iterator[None]:
         yield
     finally:
         functorch._set_vmap_fallback_enabled(before)
+
+
+@contextmanager
+def quiet_fakes() -> Iterator[None]:
+    """Fake tensors write no traceback to the console for an op that they cannot run: whoever tries an op handles its error. On 2.13; 2.0.1
+    writes none."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 # Inductor, PyTorch's compiler to C++. Imported when first used: it takes more than a second.

@@ -11,7 +11,7 @@ from typing import Any, List, Tuple, cast
 import torch
 from torch.fx import Interpreter, Node
 
-from softipu.capture._torch_private import new_fake_mode, trace, without_vmap_fallback
+from softipu.capture._torch_private import new_fake_mode, quiet_fakes, trace, without_vmap_fallback
 from softipu.errors import first_line
 from softipu.graph import Role, Step, Value
 from softipu.graph.effects import overload_of, written_arguments
@@ -54,7 +54,7 @@ def batch(step: Step, n: int) -> Step:
         return [_returned(value, out, n) for value, out in zip(results, _results(step))]
 
     try:
-        with torch.no_grad(), without_vmap_fallback():
+        with torch.no_grad(), without_vmap_fallback(), quiet_fakes():
             graph_module = trace(run, mode, *fakes)
     except CannotBatch:
         raise

@@ -1,5 +1,7 @@
 """n micro-batches in one call give what n calls give, up to the order of additions."""
 
+import logging
+
 import pytest
 import torch
 from torch import nn
@@ -66,3 +68,25 @@ def test_an_op_that_cannot_be_batched_says_so():
         return  # torch 2.0 makes an LSTM of small ops, which can be batched
     with pytest.raises(CannotBatch):
         batch(step, 2)
+
+
+class Gated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.GRU(4, 3, batch_first=True)
+
+    def forward(self, x, y):
+        return nn.functional.mse_loss(self.cells(x)[0][:, -1], y)
+
+
+def test_an_attempt_that_fails_writes_no_traceback(caplog):
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    step = captured(Gated(), [torch.ones(2, 5, 4), torch.ones(2, 3)])
+    log.addHandler(caplog.handler)
+    try:
+        batch(step, 2)
+    except CannotBatch:
+        pass  # on torch 2.13
+    finally:
+        log.removeHandler(caplog.handler)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

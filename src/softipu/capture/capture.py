@@ -2,7 +2,7 @@
 
 import logging
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 import torch
 from torch import nn
@@ -29,6 +29,14 @@ from softipu.graph.effects import written_arguments
 
 aten = torch.ops.aten
 _log = logging.getLogger("softipu")
+
+
+def _zeros(size: Sequence[int], *, dtype: Optional[torch.dtype] = None, **where: Any) -> torch.Tensor:
+    """The gradient of a function that has none (sgn): PyTorch's tensor of zeros without memory can be written by nobody."""
+    return torch.zeros(size, dtype=dtype)
+
+
+_AS_OTHERS: Dict[Any, Callable[..., Any]] = {aten._efficientzerotensor.default: _zeros}
 
 
 def capture(
@@ -85,7 +93,7 @@ class _Recorder:
         try:
             # Anomaly detection looks at values after every backward op, and there are none yet.
             with torch.autograd.set_detect_anomaly(False), attention_as_given():
-                graph_module = trace(self._run, mode, *[fake for _, fake in self.fakes])
+                graph_module = trace(self._run, mode, *[fake for _, fake in self.fakes], decompositions=_AS_OTHERS)
         finally:
             leaks = before.changed()
         refuse_leaks(leaks)

@@ -31,13 +31,6 @@ def ctc_loss_backward(
         return torch.empty_like(log_probs_TBV, memory_format=torch.contiguous_format)
 
 
-@fake_kernel(aten._efficientzerotensor.default)
-def zeros(fake_mode: Any, func: Any, size: Any, **named: Any) -> torch.Tensor:
-    """The gradient of a function that has none (sgn), where the step runs; PyTorch's fake one is on no device."""
-    with fake_mode:
-        return torch.zeros(size, dtype=named.get("dtype"))
-
-
 @fake_kernel(aten.multi_margin_loss_backward.default, aten.multilabel_margin_loss_backward.default)
 def like_scores(fake_mode: Any, func: Any, gradient: torch.Tensor, scores: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
     """One number for each of the scores; PyTorch runs the kernel on zeros, and has none for half."""

@@ -13,6 +13,7 @@ from softipu.graph.effects import is_random, written_arguments
 from softipu.graph.origin import Origin, origin_of
 from softipu.ops import Work, work_of
 from softipu.ops.registry import schema_name
+from softipu.ops.tensors import element_bytes
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class _Reader:
             number = self._buffer(node.meta["val"], value.role, value.name)
             if value.role is Role.PARAMETER:
                 fake = node.meta["val"]
-                parameters.append(Parameter(value.name, fake.numel(), min(4, fake.element_size()), number))
+                parameters.append(Parameter(value.name, fake.numel(), element_bytes(fake.dtype), number))
         ops = [op for op in (self._op(n) for n in nodes if n.op == "call_function") if op is not None]
         returned = list(nodes[-1].args[0])
         gradients, outputs = [], set()
@@ -141,8 +142,8 @@ class _Reader:
         key = storage_key(fake)
         if key not in self.numbers:
             self.numbers[key] = len(self.buffers)
-            width = fake.element_size()
-            self.buffers.append(Buffer(fake.untyped_storage().nbytes() * min(4, width) / width, role, name))
+            n_elements = fake.untyped_storage().nbytes() / fake.element_size()
+            self.buffers.append(Buffer(n_elements * element_bytes(fake.dtype), role, name))
         return self.numbers[key]
 
 

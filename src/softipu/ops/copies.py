@@ -47,7 +47,8 @@ def join(node: Node) -> Work:
 
 @work_rule(
     *"""
-    constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d pad flip roll rot90
+    constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d pad flip
+    roll rot90
     """.split()
 )
 def moved(node: Node) -> Work:
@@ -59,7 +60,8 @@ def moved(node: Node) -> Work:
     *"""
     select_backward slice_backward diagonal_backward unfold_backward as_strided_scatter slice_scatter select_scatter
     diagonal_scatter diag_embed
-    reflection_pad1d_backward reflection_pad2d_backward replication_pad1d_backward replication_pad2d_backward
+    reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward replication_pad1d_backward
+    replication_pad2d_backward replication_pad3d_backward
     """.split()
 )
 def view_backward(node: Node) -> Work:

@@ -42,6 +42,22 @@ KINDS: Dict[Tuple[V, ...], Tuple[str, ...]] = {
     (V.POWER,): ("pow", "float_power"),
     (V.ADD, V.ADD): ("addcmul", "lerp"),
     (V.ADD, V.DIVIDE): ("addcdiv",),
+    (V.ADD, V.ADD, V.ADD): ("cross", "linalg_cross"),  # two products and their difference
+    (V.LOG, V.ADD): ("special_entr", "special_xlog1py"),
+    # Bessel functions: a polynomial where the argument is small, else one times an exponential, or a wave over a root; a machine
+    # without branches for each element computes both.
+    (V.ERF, V.EXP): (
+        "i0", "special_i0", "special_i0e", "special_i1", "special_i1e", "special_modified_bessel_i0", "special_modified_bessel_i1",
+    ),
+    (V.ERF, V.LOG, V.RSQRT): (
+        "special_modified_bessel_k0", "special_modified_bessel_k1", "special_scaled_modified_bessel_k0",
+        "special_scaled_modified_bessel_k1",
+    ),
+    (V.ERF, V.TRIGONOMETRY, V.RSQRT): (
+        "special_bessel_j0", "special_bessel_j1", "special_bessel_y0", "special_bessel_y1", "special_airy_ai",
+    ),
+    (V.TRIGONOMETRY, V.INVERSE): ("special_spherical_bessel_j0",),
+    (V.ERF, V.LOG): ("special_ndtri", "special_log_ndtr"),
     (V.SQRT, V.ADD): ("hypot",),
     # Gradients: dy * f'(x); f' is cheap where it is written with the result of the forward.
     (V.SCALE, V.ADD): ("tanh_backward", "sigmoid_backward"),
@@ -59,9 +75,9 @@ _BY_NAME: Dict[str, Tuple[V, ...]] = {name: kinds for kinds, names in KINDS.item
 
 
 def pointwise(node: Node, kinds: Tuple[V, ...], family: str = _FAMILY) -> Work:
-    """``kinds`` of arithmetic on each element of the largest tensor that the op takes or returns; one superstep."""
+    """``kinds`` of arithmetic on each element of the largest tensor that the op returns, on both parts of complex ones; one superstep."""
     results, inputs = results_of(node), inputs_of(node)
-    elements = float(max((t.numel() for t in results), default=0))
+    elements = float(max((t.numel() * (2 if t.is_complex() else 1) for t in results), default=0))
     bits = max((bits_of(t) for t in results if t.is_floating_point()), default=32)
     if not any(t.is_floating_point() for t in results):  # comparisons return bool: the width is that of what is compared
         bits = max((bits_of(t) for t in inputs if t.numel() > 1), default=32)
@@ -76,6 +92,8 @@ def elementwise(node: Node) -> Work:
     kinds = _BY_NAME.get(name) or _BY_NAME[name[:-1]]
     if kinds == (V.ADD,) and sum(t.numel() > 1 for t in inputs_of(node)) < 2:
         kinds = (V.SCALE,)
+    if name.rstrip("_") in ("mul", "multiply") and sum(t.is_complex() for t in inputs_of(node)) > 1:
+        kinds = (V.ADD,) * 3  # four products and two sums make two parts
     if kinds == (V.DIVIDE,) and (len(node.all_input_nodes) < 2 or node.args[1] not in node.all_input_nodes):
         kinds = (V.SCALE,)  # by a number: a multiplication with its inverse
     if kinds == (V.POWER,) and len(node.args) > 1 and node.args[1] in (2, 2.0):

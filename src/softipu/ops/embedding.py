@@ -3,7 +3,7 @@
 from torch.fx import Node
 
 from softipu.ops.registry import work_rule
-from softipu.ops.tensors import bits_of, n_bytes, result, tensor, traffic
+from softipu.ops.tensors import bits_of, element_bytes, n_bytes, result, tensor, traffic
 from softipu.ops.work import VectorOp as V
 from softipu.ops.work import Work
 
@@ -33,7 +33,7 @@ def embedding_bag(node: Node) -> Work:
     table, indices = tensor(node.args[0]), tensor(node.args[1])
     assert table is not None and indices is not None
     rows = float(indices.numel() * table.shape[-1])
-    moved = rows * table.element_size()
+    moved = rows * element_bytes(table.dtype)
     return Work(_FAMILY, (), ((V.ADD, rows),), bits_of(table), moved, n_bytes(result(node)), moved, n_supersteps=3)
 
 
@@ -44,4 +44,14 @@ def embedding_bag_backward(node: Node) -> Work:
     assert gradient is not None and indices is not None
     rows = float(indices.numel() * table.shape[-1])
     vector = ((V.COPY, float(table.numel())), (V.ADD, rows))
-    return Work(_FAMILY, (), vector, bits_of(table), n_bytes(gradient), n_bytes(table), rows * table.element_size(), n_supersteps=3)
+    return Work(_FAMILY, (), vector, bits_of(table), n_bytes(gradient), n_bytes(table), rows * element_bytes(table.dtype), n_supersteps=3)
+
+
+@work_rule("_embedding_bag_per_sample_weights_backward")
+def embedding_bag_weights_backward(node: Node) -> Work:
+    """Every row again, times the gradient of its bag, summed."""
+    gradient, table, weights = tensor(node.args[0]), tensor(node.args[1]), result(node)
+    assert gradient is not None and table is not None
+    rows = float(weights.numel() * table.shape[-1])
+    moved = rows * element_bytes(table.dtype)
+    return Work(_FAMILY, (), ((V.ADD, rows), (V.REDUCE, rows)), bits_of(table), moved, n_bytes(weights), moved, n_supersteps=3)

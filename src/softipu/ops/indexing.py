@@ -21,7 +21,8 @@ def gather(node: Node) -> Work:
 @work_rule(
     *"""
     index_put index_put_ _index_put_impl_ _unsafe_index_put index_add index_add_ scatter scatter_ scatter_add scatter_add_
-    scatter_reduce scatter_reduce_ index_copy index_copy_ index_fill index_fill_ masked_scatter masked_scatter_ put put_
+    scatter_reduce scatter_reduce_ index_reduce index_reduce_
+    index_copy index_copy_ index_fill index_fill_ masked_scatter masked_scatter_ put put_
     """.split()
 )
 def scatter(node: Node) -> Work:

@@ -76,6 +76,58 @@ def cholesky(node: Node) -> Work:
     return _counted(node, a, vector, 2 * n)
 
 
+@work_rule("linalg_lu_factor_ex", "linalg_lu_factor", "linalg_lu")
+def lu(node: Node) -> Work:
+    """LU in three rounds a column; of [m, n] it takes what a square of the smaller side takes, and the rest of the longer one."""
+    a = tensor(node.args[0])
+    assert a is not None
+    count, rows, columns = _matrices(a)
+    n, more = min(rows, columns), abs(rows - columns)
+    (_, square), *pivots = _lu(count, n)
+    return _counted(node, a, ((V.ADD, square + count * more * n**2), *pivots), 3 * n)
+
+
+@work_rule("_linalg_solve_ex", "linalg_solve_ex", "linalg_solve")
+def solve(node: Node) -> Work:
+    """LU, then two triangular solves: n^2 multiplications and subtractions each for every column of the right side."""
+    a, solution = tensor(node.args[0]), tensor(node)
+    assert a is not None and solution is not None
+    count, _, n = _matrices(a)
+    (_, lu_arithmetic), *pivots = _lu(count, n)
+    return _counted(node, a, ((V.ADD, lu_arithmetic + 2 * n * solution.numel()), *pivots, (V.DIVIDE, float(solution.numel()))), 5 * n)
+
+
+@work_rule("linalg_qr", "geqrf", "linalg_householder_product")
+def qr(node: Node) -> Work:
+    """Reflections of k = min(m, n) columns: 2 k^2 (m - k / 3) of the longer side m, and as much for Q; two rounds a column each."""
+    a = tensor(node.args[0])
+    assert a is not None
+    count, rows, columns = _matrices(a)
+    m, k = max(rows, columns), min(rows, columns)
+    n_parts = 2 if node.target._schema.name == "aten::linalg_qr" and argument(node, "mode", "reduced") != "r" else 1  # type: ignore[union-attr]
+    vector = ((V.ADD, n_parts * count * 2 * k**2 * (m - k / 3)), (V.SQRT, float(count * k)))
+    return _counted(node, a, vector, n_parts * 2 * k)
+
+
+@work_rule("_linalg_eigh", "linalg_eigh", "linalg_eigvalsh")
+def symmetric_eigenvalues(node: Node) -> Work:
+    """4/3 n^3 for the values of a symmetric matrix, 9 n^3 with its vectors; rounds: n reflections of two, about two sweeps a value."""
+    a = tensor(node.args[0])
+    assert a is not None
+    count, _, n = _matrices(a)
+    vectors = bool(argument(node, "compute_v", "eigvalsh" not in str(node.target)))
+    return _counted(node, a, ((V.ADD, count * n**3 * (9 if vectors else 4 / 3)),), 4 * n)
+
+
+@work_rule("linalg_eig")
+def eigenvalues(node: Node) -> Work:
+    """25 n^3 for the values of any matrix with their vectors, which a step always computes; rounds as for a symmetric one."""
+    a = tensor(node.args[0])
+    assert a is not None
+    count, _, n = _matrices(a)
+    return _counted(node, a, ((V.ADD, float(count * n**3 * 25)),), 4 * n)
+
+
 @work_rule("linalg_lu_solve")
 def lu_solve(node: Node) -> Work:
     """Two triangular solves of [n, k]: n^2 k multiplications and subtractions each, and n k divisions; one round a row."""

@@ -22,7 +22,7 @@ def product(node: Node, contractions: Tuple[Contraction, ...], added: float, lik
 def _shape(a: torch.Tensor, b: torch.Tensor) -> Contraction:
     rows, inner = (1, a.shape[-1]) if a.dim() == 1 else (a.shape[-2], a.shape[-1])
     columns = 1 if b.dim() == 1 else b.shape[-1]
-    groups = 1
+    groups = 4 if a.is_complex() and b.is_complex() else 1  # products of their real and imaginary parts
     for size in a.shape[:-2]:
         groups *= size
     return Contraction(groups, rows, inner, columns, 1, rows, bits_of(a))

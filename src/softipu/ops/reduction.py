@@ -3,7 +3,7 @@
 from torch.fx import Node
 
 from softipu.ops.registry import work_rule
-from softipu.ops.tensors import argument, bits_of, inputs_of, results_of, tensor, traffic
+from softipu.ops.tensors import argument, bits_of, inputs_of, result, results_of, tensor, traffic
 from softipu.ops.work import VectorOp as V
 from softipu.ops.work import Work
 
@@ -30,7 +30,7 @@ def reduce(node: Node) -> Work:
         source = tensor(node.args[0])
         assert source is not None
         read, written = traffic(node)
-        return Work(_FAMILY, (), ((V.COMPARE, written / source.element_size()),), bits_of(source), read, written, n_supersteps=1)
+        return Work(_FAMILY, (), ((V.COMPARE, float(result(node).numel())),), bits_of(source), read, written, n_supersteps=1)
     return reduced(node)
 
 

@@ -57,12 +57,18 @@ def bits_of(value: torch.Tensor) -> int:
     return 16 if value.dtype in (torch.float16, torch.bfloat16) else 32
 
 
+def element_bytes(dtype: torch.dtype) -> int:
+    """Memory of an element on the device: 64-bit types are 32-bit there, and a complex number is two of them (or two halves)."""
+    host = torch.empty((), dtype=dtype, device="meta").element_size()
+    return min(8 if dtype.is_complex else 4, host)
+
+
 def n_bytes(value: torch.Tensor) -> float:
-    """Memory of the elements of a tensor on the device: 64-bit types are 32-bit there, and an expanded dimension is stored once."""
+    """Memory of the elements of a tensor on the device; an expanded dimension is stored once."""
     n = 1
     for size, stride in zip(value.shape, value.stride()):
         n *= size if stride or size == 0 else 1
-    return float(n * min(4, value.element_size()))
+    return float(n * element_bytes(value.dtype))
 
 
 def traffic(node: Node) -> Tuple[float, float]:

@@ -75,6 +75,37 @@ def test_matrix_exponential_is_five_products():
     assert count(work, VectorOp.ADD) == 4 * 3 * 36
 
 
+def test_solving_is_lu_and_two_triangular_solves():
+    work = work_named("_linalg_solve_ex", lambda x: torch.linalg.solve(x, torch.ones(6, 4)), three())
+    assert count(work, VectorOp.ADD) == 3 * (2 * 6**3 / 3 + 2 * 6**2 * 4)
+    assert (count(work, VectorOp.COMPARE), count(work, VectorOp.DIVIDE), work.n_supersteps) == (3 * 15, 3 * (15 + 24), 30)
+
+
+def test_orthogonal_factor_costs_as_much_as_the_triangle():
+    whole = work_named("linalg_qr", lambda x: torch.linalg.qr(x)[0], three(8, 4))
+    triangle = work_named("linalg_qr", lambda x: torch.linalg.qr(x, mode="r")[1], three(8, 4))
+    assert count(triangle, VectorOp.ADD) == pytest.approx(3 * 2 * 16 * (8 - 4 / 3)) and triangle.n_supersteps == 8
+    assert count(whole, VectorOp.ADD) == 2 * count(triangle, VectorOp.ADD) and count(whole, VectorOp.SQRT) == 12
+
+
+@pytest.mark.parametrize(("vectors", "each"), [(False, 4 / 3), (True, 9)], ids=["values", "vectors"])
+def test_symmetric_eigenvalues_cost_more_with_vectors(vectors, each):
+    work = work_named("_linalg_eigh", lambda x: torch.ops.aten._linalg_eigh(x, "L", vectors)[0], three())
+    assert work.flops == pytest.approx(3 * each * 6**3) and work.n_supersteps == 24
+
+
+def test_eigenvalues_of_any_matrix_take_twenty_five_n_cubed():
+    for function in (torch.linalg.eigvals, lambda x: torch.linalg.eig(x)[1]):
+        work = work_named("linalg_eig", lambda x, function=function: torch.view_as_real(function(x)), three())
+        assert work.flops == 3 * 25 * 6**3 and work.n_supersteps == 24
+
+
+def test_rectangular_lu_takes_its_square_and_the_rest():
+    square = work_named("linalg_lu_factor_ex", lambda x: torch.linalg.lu_factor(x)[0], three(4))
+    tall = work_named("linalg_lu_factor_ex", lambda x: torch.linalg.lu_factor(x)[0], three(7, 4))
+    assert count(tall, VectorOp.ADD) - count(square, VectorOp.ADD) == pytest.approx(3 * 3 * 16)
+
+
 @pytest.mark.parametrize("n", [8, 12])
 def test_transform_of_real_numbers_is_half_of_a_complex_one(n):
     real = work_named("_fft_r2c", lambda x: torch.view_as_real(torch.fft.rfft(x)), torch.randn(5, n))

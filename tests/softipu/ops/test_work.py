@@ -128,8 +128,8 @@ def test_embedding_moves_its_rows():
 
 
 def test_op_without_a_rule_is_an_error_that_says_where_to_add_one():
-    with pytest.raises(UnknownOpError, match=r"'aten::_linalg_eigh'.*has no work rule.*softipu/ops .*@work_rule\('_linalg_eigh'\)"):
-        ops_of(lambda x: torch.linalg.eigvalsh(x), torch.randn(4, 4))
+    with pytest.raises(UnknownOpError, match=r"'aten::special_zeta'.*has no work rule.*softipu/ops .*@work_rule\('special_zeta'\)"):
+        ops_of(lambda x: torch.special.zeta(x, 2.0), torch.randn(4, 4))
 
 
 def test_work_of_a_placeholder_is_nothing():
@@ -160,3 +160,71 @@ def test_known_ops_cover_every_family_of_the_design():
 )
 def test_op_has_work(function):
     assert any(not op.work.is_free for op in ops_of(function, torch.randn(4, 4)))
+
+
+def work_of_op(name, function, *inputs):
+    return [op.work for op in ops_of(function, *inputs) if op.name == f"aten::{name}"][-1]
+
+
+def test_complex_numbers_are_two_words_and_twice_the_arithmetic():
+    x = torch.randn(6, 4)
+    made = work_of_op("complex", lambda a: torch.view_as_real(torch.complex(a, a) + 1), x)
+    assert (made.bytes_read, made.bytes_written) == (96.0, 192.0)
+    added = work_of_op("add", lambda a, b: torch.view_as_real(torch.complex(a, a) + torch.complex(b, b)), x, x)
+    assert (added.flops, added.bytes_read, added.bytes_written) == (48, 384.0, 192.0)
+    multiplied = work_of_op("mul", lambda a, b: torch.view_as_real(torch.complex(a, a) * torch.complex(b, b)), x, x)
+    assert multiplied.flops == 6 * 24
+    product = work_of_op("mm", lambda a, b: torch.view_as_real(torch.complex(a, a) @ torch.complex(b, b)), x, x.t().contiguous())
+    assert product.flops == 4 * 2 * 6 * 4 * 6
+
+
+def test_memory_of_complex_numbers_is_two_words():
+    class Spectrum(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.filter = nn.Parameter(torch.ones(5, dtype=torch.complex64))
+
+        def forward(self, x):
+            return torch.fft.irfft(torch.fft.rfft(x) * self.filter, n=8)
+
+    step = capture(Spectrum(), lambda t: [loss_of(Spectrum()(*t))], [torch.randn(3, 8)], training=False)
+    assert {b.bytes for b in read_step(step).buffers if b.bytes == 3 * 5 * 8} == {120.0}
+    module = Spectrum()
+    step = capture(module, lambda t: [loss_of(module(*t))], [torch.randn(3, 8)], training=True)
+    (parameter,) = read_step(step).parameters
+    assert (parameter.elements, parameter.element_bytes) == (5, 8) and read_step(step).buffers[parameter.buffer].bytes == 40.0
+
+
+def test_64_bit_numbers_are_one_word():
+    work = work_of_op("add", lambda a, i: i + i, torch.ones(2), torch.arange(10))
+    assert (work.bytes_read, work.bytes_written) == (40.0, 40.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "kinds"),
+    [
+        ("special_bessel_j0", torch.special.bessel_j0, (VectorOp.ERF, VectorOp.TRIGONOMETRY, VectorOp.RSQRT)),
+        ("i0", torch.special.i0, (VectorOp.ERF, VectorOp.EXP)),
+        ("special_modified_bessel_k1", torch.special.modified_bessel_k1, (VectorOp.ERF, VectorOp.LOG, VectorOp.RSQRT)),
+        ("special_entr", torch.special.entr, (VectorOp.LOG, VectorOp.ADD)),
+        ("linalg_cross", lambda a: torch.linalg.cross(a, a.flip(0)), (VectorOp.ADD,) * 3),
+    ],
+)
+def test_special_functions_take_several_kinds_of_arithmetic_an_element(name, function, kinds):
+    work = work_of_op(name, function, torch.rand(5, 3) + 0.5)
+    assert work.vector == tuple((kind, 15.0) for kind in kinds) and work.n_supersteps == 1
+
+
+def test_padding_of_volumes_moves_what_comes_out():
+    work = work_of_op("replication_pad3d", lambda a: F.pad(a, (1, 1, 0, 0, 1, 0), mode="replicate"), torch.randn(1, 2, 3, 4, 5))
+    assert work.moved_bytes == 4 * 2 * 4 * 4 * 7
+
+
+def test_gradient_of_weights_of_a_bag_reads_every_row_again():
+    def bag(weights, table, indices):
+        return F.embedding_bag(indices, table * weights.mean(), per_sample_weights=weights, mode="sum")
+
+    indices = torch.tensor([[0, 1], [2, 2], [3, 0]])
+    ops = ops_of(bag, torch.ones(3, 2), torch.randn(4, 5), indices, training=True)
+    (work,) = [op.work for op in ops if op.name == "aten::_embedding_bag_per_sample_weights_backward"]
+    assert work.vector == ((VectorOp.ADD, 30.0), (VectorOp.REDUCE, 30.0)) and work.moved_bytes == 120

@@ -8,8 +8,8 @@ from torch import nn
 
 from softipu import poptorch
 from softipu.capture.listed_ops import unlisted_ops
-from tests.softipu.poptorch.documented_ops import EXAMPLES
-from tests.softipu.poptorch.test_documented_ops import Step, others
+from tests.softipu.poptorch.operations.documented import DOCUMENTED
+from tests.softipu.poptorch.operations.test_documented import Step, others
 from tests.softipu.small_models import MODELS
 
 
@@ -55,9 +55,9 @@ def test_bodies_of_loops_are_looked_into(caplog):
     assert "1 operation in this model is not supported" in warnings_of(caplog)[0]
 
 
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
+@pytest.mark.parametrize("name", sorted(DOCUMENTED))
 def test_documented_operations_give_no_warning(name, caplog):
-    poptorch.inferenceModel(Step(EXAMPLES[name])).compile(*others(EXAMPLES[name]))
+    poptorch.inferenceModel(Step(DOCUMENTED[name])).compile(*others(DOCUMENTED[name]))
     assert warnings_of(caplog) == []
 
 

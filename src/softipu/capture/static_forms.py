@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from softipu.capture._torch_private import eagerly
 from softipu.capture.context import current
 from softipu.capture.static_losses import LOSS_SUBSTITUTES
+from softipu.capture.static_products import PRODUCT_SUBSTITUTES
 from softipu.capture.static_quantiles import QUANTILE_SUBSTITUTES
 from softipu.capture.static_statistics import STATISTICS_SUBSTITUTES
 
@@ -105,6 +106,7 @@ SUBSTITUTES: Dict[Callable[..., Any], Callable[..., Any]] = {
     **LOSS_SUBSTITUTES,
     **STATISTICS_SUBSTITUTES,
     **QUANTILE_SUBSTITUTES,
+    **PRODUCT_SUBSTITUTES,
 }
 
 

@@ -11,7 +11,7 @@ COMMANDS = {
     "run": "run a script; its `import poptorch` gets the software IPU's where there is no Poplar SDK",
     "plan": "whether a script's model fits on IPUs, how fast it trains there, and with --search the best way to split it",
     "validate": "published runs priced by the machine model, beside what was measured",
-    "devices": "the IPUs that accelerator='ipu' would use, and with --figures every known IPU and system with its sources",
+    "devices": "the IPUs that accelerator='ipu' would use, and every known IPU and system; with --figures each figure's source",
     "doctor": "what is installed, what would run a step, and what is wrong",
 }
 

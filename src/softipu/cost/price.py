@@ -16,12 +16,22 @@ from softipu.hardware import CALIBRATION, Calibration, System
 from softipu.report.cost_report import CostReport, ModuleTime
 from softipu.report.plan import Plan
 
-ASSUMPTIONS: Tuple[str, ...] = (
+_ALWAYS = (
     "code, vertex state and exchange sequences: 3,000 bytes a tile for each op family and 200 for each round of compute and exchange",
     "3 % of a tile's memory stays empty between buffers that need banks of their own",
-    "streaming memory moves 10 GB/s for each IPU of a machine",
-    "calls for inference are queued, so that the pipeline stays full and the host's own time is hidden",
 )
+
+
+def _assumptions(plan: Plan, system: System, *, training: bool) -> Tuple[str, ...]:
+    """What was assumed for this plan, in sentences."""
+    found = list(_ALWAYS)
+    if plan.optimizer_state_off_chip:
+        found.append(f"streaming memory moves {system.streaming_bytes_per_second / 1e9:g} GB/s for each IPU of a machine")
+    if training and plan.n_ipus > system.n_ipus_per_rack:
+        found.append(f"each step of an all-reduce between racks takes {system.gateway_hop_seconds * 1e6:g} µs")
+    if not training:
+        found.append("calls for inference are queued, so that the pipeline stays full and the host's own time is hidden")
+    return tuple(found)
 
 
 def price(
@@ -97,7 +107,7 @@ class Pricing:
             modules=layout.modules,
             time=time.step,
             items_per_second=time.items_per_second,
-            assumptions=ASSUMPTIONS,
+            assumptions=_assumptions(plan, system, training=workload.training),
         )
 
     def _layout(self, plan: Plan) -> _Layout:

@@ -77,7 +77,7 @@ class Search:
         self._prices = Prices(batches, optimizer, base, space, system, calibration)
         self._fitted: Dict[Tuple[int, int, bool], Optional[Choice]] = {}
         self._too_large: List[CostReport] = []
-        self._rates: Dict[Tuple[int, int], float] = {}  # by micro-batch and IPUs of a replica, the most that was priced
+        self._rates: Dict[Tuple[int, int, int], float] = {}  # by micro-batch, IPUs of a replica and replicas, the most that was priced
         self._fallen = FallenChoices()
         self._n_choices = self._n_bounded = 0
 
@@ -175,7 +175,7 @@ class Search:
                 fitted = self._fitting(choice)
                 if fitted is not None:
                     found.append(self._prices.of(fitted))
-                    key = (choice.micro_batch, choice.n_ipus)
+                    key = (choice.micro_batch, choice.n_ipus, choice.replicas)
                     self._rates[key] = max(self._rates.get(key, 0.0), found[-1].items_per_second)
             fitting += found
         return fitting
@@ -240,11 +240,11 @@ class Search:
             own = [c for c in own if self._fitted.get((c.micro_batch, n_ipus, c.off_chip), c) is not None]
             if not own or not front:
                 continue
-            rates = {c: min(self._rates.get((c.micro_batch, n_ipus), c.rate), c.rate) for c in own}
+            rates = {c: self._rates.get((c.micro_batch, n_ipus, c.replicas), c.rate) for c in own}
             fastest = max(own, key=lambda c: rates[c])
-            better = next((r for r in front if r.items_per_second >= rates[fastest] and r.plan.n_ipus <= fastest.n_all), front[0])
+            better = next((r for r in front if r.plan.n_ipus <= fastest.n_all), front[0])  # the front is sorted by speed
             other = f"{per_replica(better.plan.n_ipus_per_replica)} and micro-batch {better.plan.micro_batch}"
-            bound = "" if (fastest.micro_batch, n_ipus) in self._rates else "at most "
+            bound = "" if (fastest.micro_batch, n_ipus, fastest.replicas) in self._rates else "at most "
             rate = f"{bound}{three_digits(rates[fastest])} samples/s on {counted(fastest.n_all, 'IPU')}"
             which = ", ".join(str(n) for n in sorted({c.micro_batch for c in own}))
             what = f"{per_replica(n_ipus)}, micro-batch {which}"

@@ -43,6 +43,16 @@ def devices_dict() -> Dict[str, Any]:
 
 def devices_text() -> str:
     """The IPUs, the systems, then every figure with its source."""
+    lines = overview_lines() + [""]
+    for name, ipu in IPUS.items():
+        lines += [f"{name}"] + _sourced_lines(ipu) + [""]
+    for name, shown in _one_of_a_kind().items():
+        lines += [f"{name}"] + _sourced_lines(SYSTEMS[shown], without=("n_ipus",)) + [""]
+    return "\n".join(lines)
+
+
+def overview_lines() -> List[str]:
+    """The IPUs and the systems, a line for each."""
     ipus = [
         [
             ipu.name, str(ipu.n_tiles), three_digits(ipu.sram_bytes / 2**20), three_digits(ipu.clock_hz / 1e9),
@@ -55,12 +65,7 @@ def devices_text() -> str:
         for s in SYSTEMS.values()
     ]
     lines = table(("IPU", "tiles", "memory MiB", "clock GHz", "half TFLOPS", "float TFLOPS"), ipus) + [""]
-    lines += table(("system", "IPU", "IPUs", "machines", "half PFLOPS"), systems, left=(0, 1)) + [""]
-    for name, ipu in IPUS.items():
-        lines += [f"{name}"] + _sourced_lines(ipu) + [""]
-    for name, shown in _one_of_a_kind().items():
-        lines += [f"{name}"] + _sourced_lines(SYSTEMS[shown], without=("n_ipus",)) + [""]
-    return "\n".join(lines)
+    return lines + table(("system", "IPU", "IPUs", "machines", "half PFLOPS"), systems, left=(0, 1))
 
 
 def _one_of_a_kind() -> Dict[str, str]:

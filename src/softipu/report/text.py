@@ -85,10 +85,18 @@ def time_lines(cost: CostReport) -> List[str]:
     rows = [[p.value, unit.show(e.total), percent(e.total / time.total.total)] for p, e in _ordered(time.by_phase).items() if e.total]
     what = f"one weight update ({cost.plan.items_per_update:,} samples)" if cost.training else "one device iteration"
     total = ["total", unit.show(time.total.total), percent(1.0)]
-    return [f"Time of {what}, {unit.name}", *table(["phase", unit.name, "share"], rows, total)] + [
+    lines = [f"Time of {what}, {unit.name}", *table(["phase", unit.name, "share"], rows, total)]
+    lines.append(
         f"{three_digits(cost.items_per_second)} samples/s at {percent(time.utilisation_fraction)} of peak arithmetic; "
         f"{counted(time.n_cycles, 'pipeline cycle')} of {time_unit([time.cycle_seconds]).full(time.cycle_seconds)}"
-    ]
+    )
+    host = time.by_phase.get(Phase.HOST_IO, Estimate()).total
+    if cost.training and host > 0.5 * time.total.total:
+        lines.append(
+            "Most of the time goes to the host. Larger micro-batches and more weight updates in a call, as with "
+            "IPUStrategy(device_iterations=16), take less of it."
+        )
+    return lines
 
 
 def family_lines(cost: CostReport) -> List[str]:

@@ -48,6 +48,12 @@ def test_devices_tells_the_backend_and_the_allowed_numbers(capsys, monkeypatch):
     assert "1, 2, 4, 8, 16, 32, 64" in out
 
 
+def test_devices_lists_the_systems_that_plan_takes(capsys):
+    assert main(["devices"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line]
+    assert {"GC2", "GC200", "Bow", "C600", "m2000", "bow-pod4", "bow-pod16", "bow-pod64", "bow-pod256", "c600-x8"} <= set(listed)
+
+
 HEAVY = ("torch", "numpy", "lightning", "pytorch_lightning", "transformers", "rich")
 
 

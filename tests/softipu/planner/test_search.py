@@ -1,5 +1,6 @@
 """Searches on a small transformer and IPUs of few tiles."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -74,3 +75,14 @@ def test_where_nothing_fits_the_search_says_why():
 def test_a_wanted_batch_is_kept():
     found = searched(624, replace(SPACE, items_per_update=64))
     assert found.best.plan.items_per_update == 64
+
+
+@pytest.mark.parametrize("kibibytes", [300, 624])
+def test_a_choice_that_fell_for_speed_is_slower_than_what_beat_it(kibibytes):
+    """Only a bound, "at most", may be above: the choice itself was not priced."""
+    found = searched(kibibytes, Space(micro_batches=(1, 2, 4), n_ipus=4, items_per_update=64))
+    told = [fallen.why for fallen in found.result.fallen if " samples/s on " in fallen.why]
+    assert told
+    for why in told:
+        own, other = (float(n.replace(",", "")) for n in re.findall(r"([\d,.]+)(?= samples/s on| with)", why))
+        assert own <= other or why.startswith("at most"), why

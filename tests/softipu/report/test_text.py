@@ -3,7 +3,8 @@
 import re
 from dataclasses import replace
 
-from softipu.report.cost_report import MemoryCategory
+from softipu.report.cost_report import MemoryCategory, Phase
+from softipu.report.estimate import Estimate
 from softipu.report.text import does_not_fit_text, family_lines, memory_lines, stage_lines, time_lines
 from tests.softipu.report.sample_report import cost, fitting, overflowing
 
@@ -87,3 +88,11 @@ def test_categories_that_hold_nothing_have_no_column():
         replace(m, by_category={c: e for c, e in m.by_category.items() if c is not MemoryCategory.STACK}) for m in report.memory
     )
     assert "stack" not in memory_lines(replace(report, memory=without))[1]
+
+
+def test_what_spends_most_of_its_time_on_the_host_is_told_what_helps():
+    told = "Most of the time goes to the host."
+    assert not any(line.startswith(told) for line in time_lines(cost()))
+    waiting = {**cost().time.by_phase, Phase.HOST_IO: Estimate(fitted=10 * cost().time.total.total)}
+    lines = time_lines(replace(cost(), time=replace(cost().time, by_phase=waiting)))
+    assert lines[-1].startswith(told) and "device_iterations" in lines[-1]

@@ -114,7 +114,13 @@ class CapturedStep:
         for names, place in self.record.texts:
             found.append(
                 f"{' and '.join(names)} is made into text{f' ({place})' if place is not None else ''}. On an IPU the Python of a step runs "
-                "only when it is captured, so the text stays what it was then."
+                "only when it is captured, so the text stays what it was then. Print, and make names and "
+                "files, in a hook such as on_train_batch_end; log numbers as values: self.log(name, number)."
+            )
+        for place in self.record.loggers:
+            found.append(
+                f"it uses self.logger ({place}). On an IPU its Python runs only when it is captured, so what the logger gets appears "
+                "once. Use self.log(...), or give it to the logger in a hook such as on_train_batch_end."
             )
         if self.record.drawn_from:
             found.append(

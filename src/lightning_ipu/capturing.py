@@ -108,7 +108,7 @@ class Capturing:
             module,
             call,
             watch=watch,
-            notes=lambda reference: Notes(strategy.lightning, reference),
+            notes=functools.partial(Notes, strategy.lightning),
             env=environment,
             identity_loss=functools.partial(marked_loss, poptorch) if trains else None,
             context=strategy.precision_plugin.forward_context,

@@ -33,6 +33,9 @@ _ELEMENTWISE = frozenset(
     + ["__gt__", "__ge__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__", "add_", "sub_", "mul_", "div_", "masked_fill"]
 )
 
+# A call of the user's may go over so many lines before one of its arguments.
+_LINES_OF_A_CALL = 5
+
 
 @dataclass(frozen=True)
 class Place:
@@ -72,18 +75,29 @@ class Needs:
         self.as_tensor = as_tensor
         self.guards: List[Guard] = []
         self.texts: List[Tuple[Tuple[str, ...], Optional[Place]]] = []
-        self._in_texts: List[LiveNumber] = []
+        self._in_texts: List[Tuple[LiveNumber, str, Optional[Place]]] = []
 
-    def note_text(self, number: "LiveNumber") -> None:
+    def note_text(self, number: "LiveNumber", text: str) -> str:
         """Text is made once, when the step is captured. A guard would capture again for every line that is printed."""
-        self.texts.append((number._names, user_place()))
-        self._in_texts.append(number)
+        place = user_place()
+        self.texts.append((number._names, place))
+        self._in_texts.append((number, text, place))
+        return text
 
-    def fix_texts(self) -> None:
-        """Guards the numbers that are in texts: the step goes on to compute with a text."""
-        numbers, self._in_texts = self._in_texts, []
-        for number in numbers:
-            number._known()
+    def fix_texts(self, text: str) -> None:
+        """Guards the numbers that may be in ``text``: the step goes on to compute with it."""
+        for number, part, _ in self._in_texts:
+            if part in text:
+                number._known()
+
+    def fix_name(self, name: str, call: Optional[Place]) -> None:
+        """Guards the numbers in a name that the call at ``call`` made in place: ``self.log(f"loss_{epoch}", loss)``."""
+        for number, part, place in self._in_texts:
+            is_in_call = (
+                place is not None and call is not None and place.file == call.file and 0 <= place.line - call.line <= _LINES_OF_A_CALL
+            )
+            if is_in_call and part in name:
+                number._known()
 
 
 class LiveNumber:
@@ -144,14 +158,14 @@ class LiveNumber:
         return hash(self._known())
 
     def __repr__(self) -> str:
-        self._needs.note_text(self)
-        return repr(self._value)
+        return self._needs.note_text(self, repr(self._value))
 
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        self._needs.note_text(self)
-        return format(self._value, spec)
+        # float() of the text is noticed only where float means something else.
+        _ask_for_names(live_names.missing_scope(_is_users))
+        return self._needs.note_text(self, format(self._value, spec))
 
     def __array_ufunc__(self, function: Any, method: str, *args: Any, **kwargs: Any) -> Any:
         return self._in_numpy(getattr(function, method), args, kwargs)

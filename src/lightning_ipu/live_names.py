@@ -42,7 +42,7 @@ def are_replaced() -> bool:
 
 @contextlib.contextmanager
 def replaced(
-    scopes: Iterable[Scope], applied: Callable[..., Any], is_live: Callable[[Any], bool], on_text: Callable[[], None]
+    scopes: Iterable[Scope], applied: Callable[..., Any], is_live: Callable[[Any], bool], on_text: Callable[[str], None]
 ) -> Iterator[None]:
     """float, int and math take live numbers in ``scopes`` meanwhile.
 
@@ -50,7 +50,7 @@ def replaced(
         scopes: modules.
         applied: calls a function with live numbers among its arguments.
         is_live: tells a live number.
-        on_text: called when a text is made into a number.
+        on_text: called with a text that is made into a number.
     """
     wanted = list(scopes)
     if not wanted:
@@ -110,8 +110,9 @@ class _Kind(type):
         applied, is_live, on_text = cls._rules
         if any(is_live(arg) for arg in args):
             return applied(cls._original, args, kwargs)
-        if any(isinstance(arg, str) for arg in args):
-            on_text()
+        for arg in args:
+            if isinstance(arg, str):
+                on_text(arg)
         return cls._original(*args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:

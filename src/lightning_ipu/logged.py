@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from lightning_ipu._lightning import Lightning
-from lightning_ipu.live import evaluated, is_live
+from lightning_ipu.live import Place, evaluated, is_live, user_place
 from lightning_ipu.structure import Form, Leaf, mapped, put_together, take_apart
 
 
@@ -137,10 +137,11 @@ class Notes:
     Args:
         lightning: the package of the module.
         reference: replaces the tensors in a value by OutputOf.
+        name_used: told a name that something is logged under, and the user's line.
     """
 
-    def __init__(self, lightning: Lightning, reference: Callable[[Any], Any]) -> None:
-        self._lightning, self._reference = lightning, reference
+    def __init__(self, lightning: Lightning, reference: Callable[[Any], Any], name_used: Callable[[str, Optional[Place]], None]) -> None:
+        self._lightning, self._reference, self._name_used = lightning, reference, name_used
         self.notes: List[Any] = []
         self._collections: Dict[int, Any] = {}
 
@@ -170,6 +171,7 @@ class Notes:
 
     def _log_of(self, module: Any) -> Callable[..., None]:
         def log(name: str, value: Any, *args: Any, **kwargs: Any) -> None:
+            self._name_used(name, user_place())
             options = dict(zip(("prog_bar", "logger", "on_step", "on_epoch", "reduce_fx", "enable_graph", "sync_dist"), args), **kwargs)
             if isinstance(value, torch.Tensor) and value.numel() != 1:
                 raise ValueError(

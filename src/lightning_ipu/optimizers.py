@@ -58,6 +58,10 @@ def refuse_unsupported(optimizers: List[torch.optim.Optimizer], lightning: Light
     optimizer = optimizers[0]
     rule, stock = rule_of(optimizer), stock_class(optimizer)
     name = f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
+    if type(optimizer).__name__ == "_MockOptimizer":
+        raise lightning.misconfiguration(
+            f"configure_optimizers returned None. A training step of an IPU ends with a weight update, so return an optimizer: {ALLOWED}."
+        )
     if rule is None or stock is None:
         raise lightning.misconfiguration(
             f"accelerator='ipu' has no rule for the optimizer {name}: the update runs on the device, which has rules for {ALLOWED}. Use "

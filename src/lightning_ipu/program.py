@@ -273,7 +273,8 @@ class Program:
             raise self._strategy.lightning.misconfiguration(
                 f"{self.step} was captured {MOST_CAPTURES} times, and needs another capture because {changes[-1].text}. On an IPU each "
                 "capture is a compilation. Use the number in arithmetic with tensors, where it is an input of the step (loss * batch_idx, "
-                "torch.where(...)), or move what depends on it into a hook such as on_train_batch_start."
+                "torch.where(...)), log it as a value instead of in a name, or move what depends on it into a hook such as "
+                "on_train_batch_start."
             )
         captured = self._capture(arguments, piece, tensors, environments[0], conditions)
         prepared = captured.environments(environments)

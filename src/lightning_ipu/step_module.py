@@ -39,6 +39,7 @@ class Captured:
         guards, reads: what has to hold for the captured step to be used.
         slots: expressions of the live numbers that are inputs, whole and floating ones.
         texts: live numbers that were turned into text.
+        loggers: lines that use the Trainer's loggers.
         drawn_from: random generators of the host that the step drew from.
         live_sources: how to read the live numbers of the module and the optimizers, by key.
         looked_at: places of arguments that are neither tensors nor numbers and that the step looked at.
@@ -54,6 +55,7 @@ class Captured:
     reads: List[Read] = field(default_factory=list)
     slots: Tuple[List[Any], List[Any]] = field(default_factory=lambda: ([], []))
     texts: List[Any] = field(default_factory=list)
+    loggers: List[Any] = field(default_factory=list)
     drawn_from: List[str] = field(default_factory=list)
     looked_at: Set[int] = field(default_factory=set)
     live_sources: Dict[Any, Callable[[], Any]] = field(default_factory=dict)
@@ -111,7 +113,7 @@ class StepModule(nn.Module):
         call: Call,
         *,
         watch: Callable[[Needs], Watch],
-        notes: Callable[[Callable[[Any], Any]], Notes],
+        notes: Callable[[Callable[[Any], Any], Callable[[str, Any], None]], Notes],
         env: Dict[Any, Any],
         identity_loss: Optional[Callable[..., torch.Tensor]],
         context: Callable[[], Any],
@@ -163,7 +165,7 @@ class StepModule(nn.Module):
 
         needs = Needs(dict(self._env), as_tensor)
         watch = self._watch(needs)
-        notes = self._notes(outputs.reference)
+        notes = self._notes(outputs.reference, needs.fix_name)
         arguments = self._arguments(tensors, needs, watch.fixed, captured.looked_at)
         before = drawn.states(module)
         with self._weights_in_place(module):
@@ -186,6 +188,7 @@ class StepModule(nn.Module):
         captured.returned = outputs.reference_in(returned)
         captured.notes, captured.guards, captured.texts = notes.notes, needs.guards, needs.texts
         captured.reads, captured.live_sources = list(watch.reads.values()), watch.live_sources
+        captured.loggers = watch.loggers
         derived = outputs.derived(kinds) if self._call.joins_scalars else {}
         captured.shapes = [OutputShape(tuple(t.shape), t.dtype, kinds.of(t), derived.get(i)) for i, t in enumerate(outputs.tensors)]
         self.captured = captured

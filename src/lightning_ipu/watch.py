@@ -9,6 +9,7 @@ While a step is captured the objects have a subclass of their class, whose attri
 
 import contextlib
 import functools
+import sys
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Sequence, Set, Tuple
 
@@ -19,6 +20,7 @@ from torch.nn.utils.parametrize import ParametrizationList
 from lightning_ipu.live import Needs, Place, is_live, live, user_place
 from lightning_ipu.live_names import Scope
 from lightning_ipu.recapture import Recapture
+from lightning_ipu.structure import take_apart
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _NUMBERS = (int, float)
@@ -176,6 +178,7 @@ class Watch:
         self._objects = [part for part in module.modules() if id(part) not in outside and not isinstance(part, torch.jit.ScriptModule)]
         self.last_live: FrozenSet[Any] = frozenset()
         self.live_sources: Dict[Any, Callable[[], Any]] = {}
+        self.loggers: List[Place] = []
         self._weight_in_step = weight_in_step
         # Both tensors are kept, so that no other one gets the same id.
         self._weights: Dict[int, Tuple[torch.Tensor, torch.Tensor]] = {}
@@ -205,6 +208,12 @@ class Watch:
                 thing.__class__ = kind
 
     # What the subclasses report
+
+    def logger_used(self, file: str, line: int) -> None:
+        """Notes a line of the user's that asks for the logger; Lightning's own do too."""
+        place = user_place()
+        if place == Place(file, line) and place not in self.loggers:
+            self.loggers.append(place)
 
     def read(self, owner: Any, name: str, value: Any) -> Any:
         """What the step gets for an attribute of ``owner`` whose value is ``value``."""
@@ -308,11 +317,13 @@ class Watch:
             # It counts or accumulates: what it reads changes with every micro-batch.
             raise Recapture(live=frozenset([key]))
         label = self._label(owner, name)
-        if isinstance(value, torch.Tensor) and earlier is not None and place not in self._set:
+        holds_tensors = any(isinstance(leaf, torch.Tensor) for leaf in take_apart(value)[0])
+        if holds_tensors and earlier is not None and place not in self._set:
+            what = "a tensor" if isinstance(value, torch.Tensor) else f"a {type(value).__name__} with tensors"
             raise StateOnModule(
-                f"The step reads {label} ({earlier.place}) and sets it to a tensor that it computed ({user_place()}): a state that lives "
+                f"The step reads {label} ({earlier.place}) and sets it to {what} that it computed ({user_place()}): a state that lives "
                 f"from step to step has to be a buffer on an IPU. In __init__ call self.register_buffer({name!r}, ...), and in the step "
-                f"change it in place: self.{name}.copy_(...)."
+                f"change it in place: self.{name}.copy_(...). What is only kept for a hook can be appended to a list."
             )
         self._set[place] = (owner, label, value)
         return True
@@ -409,6 +420,9 @@ def _watched(kind: type) -> Optional[type]:
             return _active.read_missing(self, name)
         if _active is None or (name.startswith("__") and name.endswith("__")):
             return value
+        if name in ("logger", "loggers"):
+            frame = sys._getframe(1)
+            _active.logger_used(frame.f_code.co_filename, frame.f_lineno)
         if name in object.__getattribute__(self, "__dict__") or (type(value) in PLAIN and (is_trainer or _is_class_value(kind, name))):
             return _active.read(self, name, value)
         if is_trainer and name in ("global_step", "current_epoch"):

@@ -156,10 +156,20 @@ def test_a_float_makes_whole_tensors_floating_as_python_numbers_do():
 
 
 def test_text_is_noted_and_not_guarded(three):
-    assert f"step {three.number}" == "step 3"
+    with live_names.replaced([live_names.Scope(globals())], applied, is_live, three.needs.fix_texts):
+        assert f"step {three.number}" == "step 3"
+        assert int("12") == 12
     assert str(three.number) == "3"
     assert three.answers == []
     assert len(three.needs.texts) == 2
+
+
+def test_a_number_in_a_name_that_is_made_where_it_is_used_is_guarded(three):
+    with live_names.replaced([live_names.Scope(globals())], applied, is_live, three.needs.fix_texts):
+        three.needs.fix_name("top_3", user_place())
+        assert three.answers == []
+        three.needs.fix_name(f"loss_{three.number}", user_place())
+    assert three.answers == [3]
 
 
 def test_a_batch_value_reports_when_the_step_looks_at_it():

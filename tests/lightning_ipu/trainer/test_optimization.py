@@ -155,3 +155,12 @@ def test_what_went_through_torch_compile_trains_as_without(what):
 
     want, got = on_both(run, TOGETHER)
     assert_same(got, want)
+
+
+def test_no_optimizer_at_all_is_refused():
+    class Without(Net):
+        def configure_optimizers(self):
+            return None
+
+    with pytest.raises(Exception, match="configure_optimizers returned None.*torch.optim.SGD, Adam"):
+        Side("ipu").trainer().fit(Without(), Side("ipu").loader())

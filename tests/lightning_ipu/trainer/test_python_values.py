@@ -302,6 +302,56 @@ def test_numbers_drawn_on_the_host_are_told(draw, name):
         Side("ipu").trainer(max_steps=1).fit(Mixes(), Side("ipu").loader())
 
 
+def test_names_and_numbers_made_of_text_are_those_of_the_moment():
+    class Names(Net):
+        def training_step(self, batch, batch_idx):
+            loss = self.loss(batch)
+            self.log(f"loss_{batch_idx % 2}", loss, on_step=False, on_epoch=True)
+            self.log(
+                "epoch_as_text",
+                float(f"{self.current_epoch}.5"),
+            )
+            return loss
+
+    def run(side):
+        trainer = side.trainer()
+        trainer.fit(Names(), side.loader())
+        return numbers(trainer.callback_metrics)
+
+    want, got = on_both(run)
+    assert_same(got, want)
+    assert want["epoch_as_text"] == 1.5 and want["loss_0"] != want["loss_1"]
+
+
+def test_what_is_given_to_a_logger_in_a_step_is_told_to_appear_once():
+    class Logs(Net):
+        def training_step(self, batch, batch_idx):
+            self.logger.log_metrics({"number": 1.0}, step=0)
+            return self.loss(batch)
+
+    side = Side("ipu")
+    with pytest.warns(UserWarning, match=r"uses self.logger \(.*test_python_values.py:\d+\).*appears once. Use self.log"):
+        side.trainer(logger=Memory(), max_steps=2).fit(Logs(), side.loader())
+
+
+def test_a_state_in_a_tuple_that_lives_from_step_to_step_is_refused_with_a_way_out():
+    class Carries(Net):
+        def __init__(self):
+            super().__init__()
+            self.state = None
+
+        def training_step(self, batch, batch_idx):
+            hidden = self.body[0](batch[0])
+            if self.state is not None:
+                hidden = hidden + self.state[0]
+            self.state = (hidden.detach(), hidden.detach() * 2)
+            return torch.nn.functional.cross_entropy(self.body[2](hidden), batch[1])
+
+    side = Side("ipu")
+    with pytest.raises(Exception, match=r"reads self.state .* sets it to a tuple with tensors.*register_buffer\('state', \.\.\.\)"):
+        side.trainer().fit(Carries(), side.loader())
+
+
 def test_a_run_leaves_tensors_what_they_were():
     Side("ipu").trainer(max_steps=1).fit(Net(), Side("ipu").loader())
     # A tensor class that ever had a __getitem__ of its own is a sequence from then on, and lists of scalars make no tensor any more.

@@ -30,6 +30,7 @@ class CaptureContext:
         here: path of the module that runs now.
         with_own_weights: a context in which the module has its own parameters and buffers, not those of the capture.
         known: values of tensors that depend on constants alone.
+        strided_groups: whether groups of channels are made of every n-th channel, not of neighbours.
     """
 
     losses: List[MarkedLoss] = field(default_factory=list)
@@ -39,6 +40,7 @@ class CaptureContext:
     here: Callable[[], str] = str
     with_own_weights: Callable[[], ContextManager[None]] = nullcontext
     known: KnownValues = field(default_factory=KnownValues)
+    strided_groups: bool = False
 
 
 _running: List[CaptureContext] = []

@@ -14,7 +14,7 @@ from softipu.capture.static_products import PRODUCT_SUBSTITUTES
 from softipu.capture.static_quantiles import QUANTILE_SUBSTITUTES
 from softipu.capture.static_statistics import STATISTICS_SUBSTITUTES
 
-_one_hot, _bincount = F.one_hot, torch.bincount
+_one_hot, _bincount, _group_norm = F.one_hot, torch.bincount, F.group_norm
 
 
 def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
@@ -92,6 +92,35 @@ def rrelu(input: torch.Tensor, lower: float = 1 / 8, upper: float = 1 / 3, train
     return input.copy_(result) if inplace else result
 
 
+def _written_to(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A running sum or product whose ``out`` may have another type; PyTorch 2.0 finds no shape for it."""
+
+    def running(
+        input: torch.Tensor, *where: Any, dtype: Optional[torch.dtype] = None, out: Optional[torch.Tensor] = None, **named: Any
+    ) -> Any:
+        if out is None or out.shape != input.shape:
+            return function(input, *where, dtype=dtype, out=out, **named)
+        return out.copy_(function(input, *where, dtype=dtype or out.dtype, **named))
+
+    return running
+
+
+def group_norm(
+    input: torch.Tensor, num_groups: int, weight: Optional[torch.Tensor] = None, bias: Optional[torch.Tensor] = None, eps: float = 1e-5
+) -> torch.Tensor:
+    """[N, C, ...], normalised over groups of neighbouring channels, or over channels c, c + num_groups, c + 2 num_groups, ..."""
+    context = current()
+    if context is None or not context.strided_groups or input.shape[1] % num_groups:
+        return _group_norm(input, num_groups, weight, bias, eps)
+    each = input.shape[1] // num_groups
+
+    def exchanged(values: torch.Tensor, channels: int, first: int) -> torch.Tensor:
+        return values.unflatten(channels, (first, -1)).transpose(channels, channels + 1).flatten(channels, channels + 1)
+
+    scale, shift = (None if t is None else exchanged(t, 0, each) for t in (weight, bias))
+    return exchanged(_group_norm(exchanged(input, 1, each), num_groups, scale, shift, eps), 1, num_groups)
+
+
 SUBSTITUTES: Dict[Callable[..., Any], Callable[..., Any]] = {
     F.one_hot: one_hot,
     torch.bincount: bincount,
@@ -102,6 +131,9 @@ SUBSTITUTES: Dict[Callable[..., Any], Callable[..., Any]] = {
     torch.Tensor.masked_select: masked_select,
     torch.Tensor.random_: random_,
     F.rrelu: rrelu,
+    F.group_norm: group_norm,
+    torch.cumsum: _written_to(torch.cumsum),
+    torch.cumprod: _written_to(torch.cumprod),
     torch.rrelu: rrelu,
     **LOSS_SUBSTITUTES,
     **STATISTICS_SUBSTITUTES,

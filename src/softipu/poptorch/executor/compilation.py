@@ -9,6 +9,7 @@ from torch.fx import Node
 
 from softipu.capture import capture
 from softipu.capture._torch_private import FakeTensor
+from softipu.capture.context import current
 from softipu.capture.listed_ops import unlisted_ops
 from softipu.capture.random_ops import seed_random_ops
 from softipu.errors import Error
@@ -120,6 +121,9 @@ def compile_with_options(
     def forward(tensors: List[torch.Tensor]) -> List[torch.Tensor]:
         args, kwargs = unflatten_call(call, tensors)
         marks.begins(tensors, tensor_names(call))
+        context = current()
+        if context is not None:
+            context.strided_groups = bool(options._Popart.options.get("groupNormStridedChannelGrouping"))
         results, out_spec = flatten(module(*args, **kwargs))
         marks.check_results(results)
         constants = {i: t for i, t in enumerate(results) if not isinstance(t, FakeTensor)}

@@ -94,6 +94,7 @@ POPART: Dict[str, Tuple[str, OptionEffect, str]] = {
         _HONOURED,
         "the loss scale follows the float16 gradients, once for each call",
     ),
+    "groupNormStridedChannelGrouping": ("_Popart.set", _HONOURED, "a group of GroupNorm is every n-th channel"),
     "enableStableNorm": ("enableStableNorm", _HONOURED, "norms are computed in two passes anyway"),
     "syntheticDataMode": ("enableSyntheticData", _HONOURED, "the inputs are made up"),
     "cachePath": ("enableExecutableCaching", _HONOURED, "the compiled engine keeps its programs there; the interpreter has none"),

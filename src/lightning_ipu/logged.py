@@ -292,6 +292,12 @@ def _log(note: LogNote, module: Any, group: Group, results: Dict[int, Any]) -> N
         value = group.value_of(value.index)
     else:
         value = mapped(lambda leaf: _value(leaf, group), value) if isinstance(value, dict) else evaluated(value, group.env)
+    if (
+        options.get("reduce_fx") in ("sum", sum, torch.sum)
+        and type(value) in (int, float)
+        and value * group.n_micro_batches == group.n_rows
+    ):
+        value = _of_all(value, group)  # len(batch) counts the samples of one micro-batch
     if options.get("batch_size") is not None:
         options["batch_size"] = options["batch_size"] * group.n_micro_batches
     elif not group.is_whole and group.n_rows is not None:

@@ -28,7 +28,8 @@ class Effort:
 
     def pays_after(self) -> int:
         """Micro-batches after which compiling has saved what it took."""
-        return int(self.compile_seconds / (self.step_seconds * _SAVED_FRACTION)) + 1
+        # A step may compute nothing: return its inputs, or log numbers of Python's alone.
+        return int(self.compile_seconds / (max(self.step_seconds, _SECONDS_PER_OP) * _SAVED_FRACTION)) + 1
 
 
 def effort(step: Step) -> Effort:

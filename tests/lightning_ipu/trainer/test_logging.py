@@ -283,3 +283,23 @@ def test_functions_of_sums_and_means_are_those_of_the_whole_batch(precision, way
 
     want, got = on_both(run, way)
     assert_same(got, want, tolerance=1e-5 if precision == "32-true" else 2e-2)
+
+
+@pytest.mark.parametrize("way", [Way(replicas=2), Way(iterations=4)], ids=str)
+def test_a_step_that_only_counts_samples_and_batches_counts_those_of_the_cpu(way):
+    class Counts(Net):
+        def validation_step(self, batch, batch_idx):
+            self.log("samples", float(len(batch[0])), reduce_fx="sum")
+            self.log("batches", 1.0, reduce_fx="sum")
+
+        def predict_step(self, batch, batch_idx):
+            return batch[0]
+
+    def run(side):
+        trainer = side.trainer()
+        (counted,) = trainer.validate(Counts(), side.loader(data(22)), verbose=False)
+        return counted, torch.cat(trainer.predict(Counts(), side.loader(data(22))))
+
+    want, got = on_both(run, way)
+    assert_same(got, want)
+    assert want[0]["samples"] == 22

@@ -43,6 +43,7 @@ __all__ = [
     "fake_kernel",
     "fake_of_dtype",
     "fallback_kernel",
+    "forget_compile_workers",
     "eagerly",
     "graph_being_traced",
     "is_traced",
@@ -252,6 +253,7 @@ def quiet_fakes() -> Iterator[None]:
 
 def backend_decompositions() -> Mapping[Any, Callable[..., Any]]:
     """Inductor's own list of ops that it wants as smaller ones. Checked on 2.0.1 and 2.13."""
+    _inductor("lowering")  # the decomposition of pooling takes it for imported
     return _inductor("decomposition").select_decomp_table()
 
 
@@ -381,6 +383,15 @@ def load_kernel(file: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.kernel
+
+
+def forget_compile_workers() -> None:
+    """For a process that was forked: threads and processes that its parent compiles with are not its own. Checked on 2.0.1 and 2.13."""
+    owner = getattr(_inductor("codecache" if torch.__version__.startswith("2.0.") else "async_compile"), "AsyncCompile", None)
+    for name in ("pool", "process_pool"):
+        clear = getattr(getattr(owner, name, None), "cache_clear", None)
+        if clear is not None:
+            clear()
 
 
 def _inductor(name: str) -> Any:

@@ -10,13 +10,14 @@ import torch
 from torch.fx import GraphModule
 
 from softipu.capture import _torch_private
-from softipu.capture._torch_private import backend_source, kernel_files, load_backend_source, load_kernel
+from softipu.capture._torch_private import backend_source, forget_compile_workers, kernel_files, load_backend_source, load_kernel
 from softipu.capture.update.kernels import has_fused
 from softipu.errors import first_line
 from softipu.graph.aliases import storage_key
 from softipu.graph.python_calls import needs_interpreter
 from softipu.passes.exact import dead_code
 from softipu.runtime.compiled.cache import Build, ProgramCache, place_of
+from softipu.runtime.compiled.child import ChildFailed, can_fork, in_child
 from softipu.runtime.compiled.compiler import compiler_version, find_compiler, processor_features
 from softipu.runtime.compiled.functional import constants_of, functional
 from softipu.runtime.compiled.graph_text import constant_text, digest, graph_text
@@ -28,6 +29,7 @@ from softipu.runtime.engine import CannotCompile, EngineSettings, Function
 from softipu.runtime.interpreter import compile_graph
 
 _KERNELS = {"Adam": "_fused_adam_", "AdamW": "_fused_adamw_", "SGD": "_fused_sgd_"}  # PyTorch's own, by update rule
+_FEW_NODES = 12  # a graph of so few has one or two kernels, and to compile headers in advance takes as long as three kernels
 Call = Callable[[List[Any]], Sequence[Any]]
 
 
@@ -44,6 +46,7 @@ class CompiledEngine:
         self._compiler = find_compiler()
         self._cache = ProgramCache(settings.cache_dir)
         self._shown = settings.show_progress
+        self._n_threads = torch.get_num_threads()
 
     def update_form(self, rule: str) -> str:
         """PyTorch's own fused kernel where this version has one for the CPU: nothing that Inductor writes is faster."""
@@ -63,9 +66,10 @@ class CompiledEngine:
         constants = constants_of(graph_module)
         key = digest([graph_text(graph_module, [*examples]), *map(constant_text, constants), *self._surroundings()])
         try:
-            programs = self._kept(key) or self._built(key, graph_module, examples, title)
+            programs = self._kept(key) or self._built_apart(key, graph_module, examples, title)
         except Exception as error:  # whatever goes wrong in a compiler: the interpreter runs the graph
-            raise CannotCompile(f"the {title} could not be compiled: {type(error).__name__}: {first_line(error)}") from error
+            kind = "" if isinstance(error, ChildFailed) else f"{type(error).__name__}: "
+            raise CannotCompile(f"the {title} could not be compiled: {kind}{first_line(error)}") from error
         return _chained(programs, constants) if len(programs) > 1 else _Checked(programs[0].call, constants, graph_module)
 
     def _kept(self, key: str) -> Optional[List["_Program"]]:
@@ -77,13 +81,29 @@ class CompiledEngine:
         builds = [build for build in [first, *others] if build is not None]
         if len(builds) < 1 + len(others):
             return None
-        return [_Program(self._loaded(build), tuple(build.details["inputs"])) for build in builds]
+        try:
+            return [_Program(self._loaded(build), tuple(build.details["inputs"])) for build in builds]
+        except (OSError, ImportError):  # another process removed the oldest builds just now
+            return None
 
     def _loaded(self, build: Build) -> Call:
         if build.details["kernels"] is None:
             return load_backend_source(build.program, build.path, self._settings(build.folder), build.instructions)[0]
         kernels = {name: load_kernel(str(build.folder / place)) for name, place in build.details["kernels"].items()}
         return run_light(build.program, build.path, kernels)
+
+    def _built_apart(self, key: str, graph_module: GraphModule, examples: Sequence[torch.Tensor], title: str) -> List["_Program"]:
+        """Compiles in another process, which takes the compiler's modules and memory with it when it ends."""
+        if can_fork():
+            with progress_line(title, shown=self._shown):
+                in_child(lambda: self._build_as_child(key, graph_module, examples, title))
+        # Nothing is kept where the disk takes no more: then this process has to do it.
+        return self._kept(key) or self._built(key, graph_module, examples, title)
+
+    def _build_as_child(self, key: str, graph_module: GraphModule, examples: Sequence[torch.Tensor], title: str) -> None:
+        self._shown = False
+        forget_compile_workers()
+        self._built(key, graph_module, examples, title)
 
     def _built(self, key: str, graph_module: GraphModule, examples: Sequence[torch.Tensor], title: str) -> List["_Program"]:
         stages = split_scalars(functional(graph_module, examples))
@@ -96,7 +116,8 @@ class CompiledEngine:
 
     def _build(self, key: str, stage: Stage, title: str, details: Dict[str, Any]) -> Call:
         folder = self._cache.new_folder(key)
-        settings = self._settings(folder)
+        is_small = len(stage.part.graph_module.graph.nodes) <= _FEW_NODES
+        settings = {**self._settings(folder), "cpp_cache_precompile_headers": not is_small}
         with progress_line(title, shown=self._shown):
             instructions = checked_instructions(self._cache, digest(["instructions", *self._surroundings()]), folder, settings)
             source = backend_source(stage.part.graph_module, stage.part.fakes, stage.part.mode, settings)
@@ -111,9 +132,10 @@ class CompiledEngine:
         return {
             "cache_dir": str(folder),
             "cpp.cxx": (self._compiler,),
+            "cpp.threads": self._n_threads,  # a child that compiles has one itself
             "fx_graph_cache": False,  # Inductor's own cache unpickles what it finds
             "fx_graph_remote_cache": False,
-            "compile_threads": 1 if torch.get_num_threads() == 1 else 2,
+            "compile_threads": 1 if self._n_threads == 1 else 2,
             "size_asserts": False,  # the program checks shapes once, before the first call
             "nan_asserts": False,
         }
@@ -128,7 +150,7 @@ class CompiledEngine:
             processor_features(),
             self._compiler,  # Inductor finds its kernels by the command that compiles them
             compiler_version(self._compiler),
-            str(torch.get_num_threads()),
+            str(self._n_threads),
         ]
 
 

@@ -189,6 +189,7 @@ def test_a_second_model_of_the_same_make_is_not_compiled(tmp_path, monkeypatch):
     compiled = []
     original = compiled_engine.backend_source
     monkeypatch.setattr(compiled_engine, "backend_source", lambda *a: compiled.append(a) or original(*a))
+    monkeypatch.setattr(compiled_engine, "can_fork", lambda: False)  # so that it is seen here
     options = poptorch.Options().enableExecutableCaching(str(tmp_path / "cache"))
     x = torch.randn(4, 3)
     for n in range(2):

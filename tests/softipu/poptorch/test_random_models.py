@@ -67,4 +67,5 @@ def test_random_model_trains_as_eager_torch(drawn: Drawn):
 
 def close(got, wanted, name=""):
     # Kernels may add in another order; what that does to a sum grows with its terms, not with its value.
-    torch.testing.assert_close(got, wanted, rtol=2e-4, atol=2e-5, msg=lambda m: f"{name}: {m}")
+    # A gradient that overflows makes the same weights NaN here and there.
+    torch.testing.assert_close(got, wanted, rtol=2e-4, atol=2e-5, equal_nan=True, msg=lambda m: f"{name}: {m}")

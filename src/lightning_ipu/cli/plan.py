@@ -44,6 +44,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
     try:
         system = find_system(arguments.system)
+        with quiet():
+            backend.poptorch()  # says what runs steps when it is first asked for, and nothing runs here
         with contextlib.redirect_stdout(sys.stderr):  # what the script prints is not the report
             step, notes = first_fit(arguments.script, arguments.args, with_weights=arguments.with_weights)
         for note in dict.fromkeys(notes):

@@ -1,6 +1,8 @@
 """`lightning-ipu plan` on scripts that nobody wrote for it: the report in place of the training."""
 
 import json
+import subprocess
+import sys
 import textwrap
 
 import pytest
@@ -54,6 +56,16 @@ def test_the_step_of_a_script_is_priced_and_not_trained(tmp_path, capsys, monkey
     assert "Net, training on bow-pod16 (2 x Bow): fits" in out
     assert "2 replicas x 1 IPU, micro-batch 4" in out
     assert "samples/s" in out and "it trained" not in out
+
+
+def test_a_script_that_names_poptorch_is_told_nothing_of_what_runs_steps(tmp_path):
+    """In a process of its own: the line is said once a process."""
+    script = tmp_path / "train.py"
+    text = textwrap.dedent(SCRIPT.format(package="lightning.pytorch", optimizer="SGD", flags=""))
+    script.write_text("from lightning_ipu import poptorch\npoptorch.Options()\n" + text, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-m", "lightning_ipu.cli", "plan", str(script)], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and "fits" in done.stdout
+    assert "running on" not in done.stderr
 
 
 COMMAND_LINE = """

@@ -1,6 +1,7 @@
 """Work in a process of its own, so that what it imports and allocates goes away with it."""
 
 import os
+import select
 import signal
 import sys
 import threading
@@ -11,6 +12,7 @@ import torch
 
 from softipu.errors import first_line
 
+_MOST_SECONDS = 1800.0  # a lock that another thread held when the process was forked would never be free
 _MOST_BYTES = 60000  # of a message: it fits into the pipe, so that the child never waits for its parent
 
 
@@ -18,16 +20,21 @@ class ChildFailed(Exception):
     """The work raised, or the process ended; the message is that of the error."""
 
 
+class ChildHangs(ChildFailed):
+    """The process did not end in time."""
+
+
 def can_fork() -> bool:
     """Whether a process may be forked here: macOS and Windows do not let it."""
     return hasattr(os, "fork") and sys.platform.startswith("linux") and threading.current_thread() is threading.main_thread()
 
 
-def in_child(work: Callable[[], None]) -> None:
+def in_child(work: Callable[[], None], most_seconds: float = _MOST_SECONDS) -> None:
     """Runs ``work`` in a forked process, on one thread, and waits for it. Only what it writes to disk remains.
 
     Raises:
         ChildFailed: the work raised, or the process ended before it was done.
+        ChildHangs: nothing came of it for ``most_seconds``.
     """
     reader, writer = os.pipe()
     with warnings.catch_warnings():
@@ -38,6 +45,8 @@ def in_child(work: Callable[[], None]) -> None:
     os.close(writer)
     try:
         with os.fdopen(reader, "rb") as answers:
+            if not select.select([answers], [], [], most_seconds)[0]:
+                raise ChildHangs(f"the process that compiles said nothing for {most_seconds:g} s")
             answer = answers.read()
         _, status = os.waitpid(child, 0)
     except BaseException:

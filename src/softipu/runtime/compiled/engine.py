@@ -1,5 +1,6 @@
 """The compiled engine: a graph becomes C++ kernels and a short Python program that calls them."""
 
+import contextlib
 import functools
 import platform
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from softipu.graph.aliases import storage_key
 from softipu.graph.python_calls import needs_interpreter
 from softipu.passes.exact import dead_code
 from softipu.runtime.compiled.cache import Build, ProgramCache, place_of
-from softipu.runtime.compiled.child import ChildFailed, can_fork, in_child
+from softipu.runtime.compiled.child import ChildFailed, ChildHangs, can_fork, in_child
 from softipu.runtime.compiled.compiler import compiler_version, find_compiler, processor_features
 from softipu.runtime.compiled.functional import constants_of, functional
 from softipu.runtime.compiled.graph_text import constant_text, digest, graph_text
@@ -95,7 +96,7 @@ class CompiledEngine:
     def _built_apart(self, key: str, graph_module: GraphModule, examples: Sequence[torch.Tensor], title: str) -> List["_Program"]:
         """Compiles in another process, which takes the compiler's modules and memory with it when it ends."""
         if can_fork():
-            with progress_line(title, shown=self._shown):
+            with progress_line(title, shown=self._shown), contextlib.suppress(ChildHangs):  # then it is done here
                 in_child(lambda: self._build_as_child(key, graph_module, examples, title))
         # Nothing is kept where the disk takes no more: then this process has to do it.
         return self._kept(key) or self._built(key, graph_module, examples, title)

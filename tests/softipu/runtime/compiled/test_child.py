@@ -2,10 +2,11 @@
 
 import os
 import threading
+import time
 
 import pytest
 
-from softipu.runtime.compiled.child import ChildFailed, can_fork, in_child
+from softipu.runtime.compiled.child import ChildFailed, ChildHangs, can_fork, in_child
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="this system has no fork")
 
@@ -41,6 +42,17 @@ def test_a_very_long_error_does_not_block():
 
     with pytest.raises(ChildFailed, match="^ValueError: x+$"):
         in_child(work)
+
+
+def test_a_process_that_hangs_is_ended(tmp_path):
+    def work():
+        (tmp_path / "process").write_text(str(os.getpid()))
+        time.sleep(600)
+
+    with pytest.raises(ChildHangs, match="^the process that compiles said nothing for 0.5 s$"):
+        in_child(work, most_seconds=0.5)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "process").read_text()), 0)
 
 
 def test_a_thread_that_is_not_the_main_one_does_not_fork():

@@ -11,7 +11,7 @@ from lightning_ipu import _register
 
 if TYPE_CHECKING:
     from lightning_ipu.accelerator import AcceleratorBody as IPUAccelerator
-    from lightning_ipu.planning import plan
+    from lightning_ipu.planning.plan import plan
     from lightning_ipu.precision import PrecisionBody as IPUPrecision
     from lightning_ipu.strategy import StrategyBody as IPUStrategy
     from softipu import poptorch as poptorch  # its types; which of the two runs is decided by backend.py
@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
 
         return backend.poptorch()
     if name == "plan":
-        from lightning_ipu.planning import plan
+        from lightning_ipu.planning.plan import plan
 
         return plan
     if name == "__version__":

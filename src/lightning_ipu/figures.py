@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from lightning_ipu import backend
-from lightning_ipu.optimizers import rule_of
+from lightning_ipu.updates.optimizers import rule_of
 
 
 def weight_bytes(module: nn.Module) -> int:

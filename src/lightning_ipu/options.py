@@ -5,7 +5,7 @@ from typing import Any, Optional, Tuple
 import torch
 
 from lightning_ipu._lightning import Lightning
-from lightning_ipu.cutting import Sizes
+from lightning_ipu.loading.cutting import Sizes
 
 
 def sizes_of(

@@ -12,7 +12,7 @@ from typing import Any, Iterator
 import torch
 from torch import nn
 
-from lightning_ipu.structure import mapped
+from lightning_ipu.structures.structure import mapped
 
 ALLOWED = ("32-true", "16-mixed", "16-true")
 # Lightning's short and older spellings.

@@ -7,30 +7,19 @@ from typing import Any, ContextManager, Dict, Iterator, List, Mapping, Optional
 
 import torch
 
-from lightning_ipu import (
-    accumulation,
-    backend,
-    batching,
-    combined,
-    counters,
-    figures,
-    hooks,
-    host_pass,
-    host_update,
-    model_parallel,
-    optimizer_state,
-    optimizers,
-)
+from lightning_ipu import backend, figures, model_parallel
 from lightning_ipu import options as ipu_options
 from lightning_ipu._lightning import Lightning
-from lightning_ipu.capturing import Capturing
-from lightning_ipu.cutting import Sizes
-from lightning_ipu.device import CompiledStep, Device
-from lightning_ipu.loop_position import LoopPosition, epoch_length
+from lightning_ipu.loading import batching, combined
+from lightning_ipu.loading.cutting import Sizes
+from lightning_ipu.loading.loop_position import LoopPosition, epoch_length
 from lightning_ipu.one_process import OneProcess
-from lightning_ipu.outputs import Cut
-from lightning_ipu.program import Program
-from lightning_ipu.strategy_planning import StrategyPlanning
+from lightning_ipu.planning.strategy_planning import StrategyPlanning
+from lightning_ipu.step.capturing import Capturing
+from lightning_ipu.step.device import CompiledStep, Device
+from lightning_ipu.step.program import Program
+from lightning_ipu.structures.outputs import Cut
+from lightning_ipu.updates import accumulation, counters, hooks, host_pass, host_update, optimizer_state, optimizers
 from lightning_ipu.work_to_come import calls_to_come
 
 _CHECKPOINT_KEY = "lightning_ipu"

@@ -3,7 +3,7 @@
 import math
 from typing import Any, Optional
 
-from lightning_ipu.cutting import Sizes
+from lightning_ipu.loading.cutting import Sizes
 
 
 def calls_to_come(trainer: Any, step: str, sizes: Sizes, *, is_rest: bool) -> Optional[int]:

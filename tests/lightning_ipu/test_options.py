@@ -8,7 +8,7 @@ from torch.utils.data import TensorDataset
 from lightning_ipu import IPUStrategy, poptorch
 from lightning_ipu import options as ipu_options
 from lightning_ipu._lightning import Lightning
-from lightning_ipu.outputs import Cut
+from lightning_ipu.structures.outputs import Cut
 
 LIGHTNING = Lightning("lightning.pytorch")
 

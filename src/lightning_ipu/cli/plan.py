@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lightning_ipu.rare_collection import rare_collection
+    from lightning_ipu.planning.rare_collection import rare_collection
 
     with rare_collection():
         return _run(arguments)
@@ -37,8 +37,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
     # A plan is made from the software IPU's capture, whatever runs the steps later.
     os.environ[backend.VARIABLE] = "software"
-    from lightning_ipu.quiet import quiet
-    from lightning_ipu.script import NeedsWeights, NoFit, first_fit
+    from lightning_ipu.planning.quiet import quiet
+    from lightning_ipu.planning.script import NeedsWeights, NoFit, first_fit
     from softipu.errors import Error
     from softipu.hardware import find_system
 
@@ -64,7 +64,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace, step: Any, system: Any) -> int:
-    from lightning_ipu.planning import planned, unsupported_ops
+    from lightning_ipu.planning.plan import planned, unsupported_ops
     from softipu.planner import Space
     from softipu.report.units import counted
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import lightning_ipu
-from lightning_ipu import fit_check
+from lightning_ipu.planning import fit_check
 from softipu.planner import Space
 from softipu.report.plan import Partials, Plan, Schedule, Stage
 from tests.lightning_ipu.trainer.oracle import Net, Side, Way, assert_same, data, on_both, weights

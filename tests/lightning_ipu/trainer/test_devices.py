@@ -65,7 +65,7 @@ def test_device_stats_monitor_shows_host_time_and_what_a_replica_holds(cpu_stats
 
 def test_device_stats_monitor_shows_memory_of_each_ipu_and_cycles_where_the_step_is_priced():
     from lightning_ipu import figures
-    from lightning_ipu.planning import plan
+    from lightning_ipu.planning.plan import plan
 
     report = plan(Net(), (torch.randn(4, 6), torch.tensor([0, 1, 2, 0])))
     found = figures.of_report(report)

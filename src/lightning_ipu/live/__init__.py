@@ -1,0 +1,1 @@
+"""Python values in a captured step: numbers that go on changing, reads and writes of attributes."""

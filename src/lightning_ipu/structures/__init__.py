@@ -1,0 +1,1 @@
+"""Nested structures of tensors, numbers and other objects: batches, and what steps return."""

@@ -1,0 +1,1 @@
+"""Weight updates: optimizers and their state, hooks around gradients, accumulation, counters."""

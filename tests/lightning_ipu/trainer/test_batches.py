@@ -66,6 +66,22 @@ def test_batch_of_make_up(make_up, way):
     assert_same(got, want)
 
 
+# With replicas, a batch of the CPU is that of all replicas, which collate apart, as processes do elsewhere.
+@pytest.mark.parametrize("way", [*(way for way in WAYS if way.replicas == 1), Way(accumulated=2, iterations=2)], ids=str)
+def test_a_collate_function_gets_the_samples_of_one_batch_of_the_cpu(way):
+    def centred(samples):
+        x, y = stacked(samples)
+        return x - x.mean(dim=0), y
+
+    def run(side):
+        module = Net()
+        side.trainer(max_epochs=1).fit(module, side.loader(collate_fn=centred))
+        return weights(module)
+
+    want, got = on_both(run, way)
+    assert_same(got, want)
+
+
 def test_a_number_in_the_batch_is_each_batchs_own():
     class Scaled(Net):
         def loss(self, batch):

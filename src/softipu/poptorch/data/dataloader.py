@@ -9,7 +9,8 @@ from torch.utils.data import BatchSampler, IterableDataset
 from softipu.errors import Error
 from softipu.poptorch.data.async_data import AsynchronousDataAccessor
 from softipu.poptorch.data.distributed_partition import DistributedPartition
-from softipu.poptorch.data.host_batches import HostBatches, MergedBatches, are_host_batches, rows_of
+from softipu.poptorch.data.host_batches import HostBatches, MergedBatches, are_host_batches, are_merged, rows_of
+from softipu.poptorch.data.micro_batches import Collated, InMicroBatches, is_own
 from softipu.poptorch.data.tensor_rows import batches_at_once
 from softipu.poptorch.enums import DataLoaderMode
 from softipu.poptorch.log import logger
@@ -130,6 +131,16 @@ class DataLoader(torch.utils.data.DataLoader):
         if self._accessor is not None:
             return iter(self._accessor)
         return batches_at_once(self) or super().__iter__()
+
+    def _get_iterator(self) -> Any:
+        """torch's own, which fetches micro-batches one by one where it matters to the user's collate function."""
+        if not are_merged(self.batch_sampler) or not is_own(self.collate_fn):
+            return super()._get_iterator()
+        loader = self._for_worker()
+        # torch lets nobody set them, because a loader that is iterated would not notice; this one never is before.
+        object.__setattr__(loader, "dataset", InMicroBatches(self.dataset))
+        object.__setattr__(loader, "collate_fn", Collated(self.collate_fn))
+        return super(DataLoader, loader)._get_iterator()
 
     @property
     def combinedBatchSize(self) -> Optional[int]:

@@ -4,6 +4,8 @@ from typing import Any, Iterable, Iterator, List, Optional, Sequence, Union
 
 from torch.utils.data import BatchSampler, Sampler
 
+from softipu.poptorch.data.micro_batches import HostIndices
+
 
 class HostBatches(BatchSampler):
     """Host batches of ``batch_size`` indices from a sampler.
@@ -19,13 +21,13 @@ class MergedBatches(Sampler):
     Args:
         batch_sampler: gives lists of indices, one per micro batch.
         n_merged: micro batches of a host batch.
-        drop_last: leave out a host batch at the end that is incomplete: too few batches, or one with too few indices when the batch
-            sampler tells how many there should be (``batch_size``).
+        drop_last: leave out a host batch at the end that is incomplete: too few batches, or a short one at the end of a torch
+            BatchSampler. Other batch samplers may give batches of any size.
     """
 
     def __init__(self, batch_sampler: Iterable[Sequence[Any]], n_merged: int, *, drop_last: bool) -> None:
         self._batch_sampler = batch_sampler
-        self._n_merged = n_merged
+        self.n_merged = n_merged
         self._drop_last = drop_last
         size = getattr(batch_sampler, "batch_size", None)
         self.n_rows: Optional[int] = size * n_merged if isinstance(size, int) else None
@@ -36,17 +38,15 @@ class MergedBatches(Sampler):
         return getattr(self._batch_sampler, "sampler", None)
 
     def __iter__(self) -> Iterator[List[Any]]:
-        merged: List[Any] = []
-        n_batches = 0
+        batches: List[Sequence[Any]] = []
         for batch in self._batch_sampler:
-            merged.extend(batch)
-            n_batches += 1
-            if n_batches == self._n_merged:
+            batches.append(batch)
+            if len(batches) == self.n_merged:
+                merged, batches = HostIndices(batches), []
                 if self._is_wanted(merged):
                     yield merged
-                merged, n_batches = [], 0
-        if merged and not self._drop_last:
-            yield merged
+        if batches and not self._drop_last:
+            yield HostIndices(batches)
 
     def __len__(self) -> int:
         """Number of host batches.
@@ -56,12 +56,12 @@ class MergedBatches(Sampler):
         """
         n_batches = len(self._batch_sampler)  # type: ignore[arg-type]
         if not self._drop_last:
-            return (n_batches + self._n_merged - 1) // self._n_merged
+            return (n_batches + self.n_merged - 1) // self.n_merged
         ends_short = self._ends_short()
-        return (n_batches - ends_short) // self._n_merged
+        return (n_batches - ends_short) // self.n_merged
 
     def _is_wanted(self, indices: List[Any]) -> bool:
-        return not self._drop_last or self.n_rows is None or len(indices) == self.n_rows
+        return not self._drop_last or not isinstance(self._batch_sampler, BatchSampler) or len(indices) == self.n_rows
 
     def _ends_short(self) -> bool:
         """Whether the last batch has fewer indices than the others, as far as the batch sampler tells."""
@@ -76,6 +76,12 @@ class MergedBatches(Sampler):
 def are_host_batches(batch_sampler: Any) -> bool:
     """Whether a batch sampler gives host batches already: ours, or Lightning's wrapper around one."""
     return _unwrapped(batch_sampler) is not None
+
+
+def are_merged(batch_sampler: Any) -> bool:
+    """Whether a batch sampler gives host batches of several micro-batches of the user's batch sampler."""
+    ours = _unwrapped(batch_sampler)
+    return isinstance(ours, MergedBatches) and ours.n_merged > 1
 
 
 def rows_of(batch_sampler: Any) -> Optional[int]:
